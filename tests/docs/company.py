@@ -19,7 +19,7 @@ from serving.local.launch import Service
 from shadowprice.pacing.history import Traffic
 
 BUDGETS = {"autumn": 120_000, "winter": 850_000}
-FOLLOWED = ("serve-several-campaigns", "move-budget-between-campaigns")
+FOLLOWED = ("serve-several-campaigns", "move-budget-between-campaigns", "hold-out-accounts")
 """Guides that are followed together, in this order."""
 
 
@@ -31,8 +31,8 @@ def code(name: str, begin: str) -> str:
 
 def make_company(run: Path, machine: Machine) -> None:
     """Write two campaigns into the working folder, which count on the same accounts and differ in money."""
-    serve, move = (code(name, begin) for name, begin in zip(FOLLOWED, ('"limits"', "{"), strict=True))
-    hold = code("hold-out-accounts", '"holdout"')
+    begins = ('"limits"', "{", '"holdout"')
+    serve, move, hold = (code(name, begin) for name, begin in zip(FOLLOWED, begins, strict=True))
     terms = json.loads(f"{{{serve},{hold}}}") | json.loads(move)
     for name, budget in BUDGETS.items():
         own = Path("campaigns") / name
@@ -65,8 +65,11 @@ def started(command: str, ports: Mapping[str, int], port: str, ready: str) -> It
         service.stop()
 
 
-def ask_all(run: Path, ports: Mapping[str, int]) -> dict[str, int]:
-    """Ask for each account in both campaigns, and report that every second one responded; return what each paid."""
+def ask_all(run: Path, ports: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Ask for each account in both campaigns, and report that every second one responded.
+
+    Returns what each campaign paid, and the number of accounts.
+    """
     names, paid = Traffic.load(run).accounts["customer"].account_id.tolist(), dict.fromkeys(BUDGETS, 0)
     for name in BUDGETS:
         url = f"http://127.0.0.1:{ports['8080']}/v1/models/{name}:predict"
@@ -90,4 +93,4 @@ def ask_all(run: Path, ports: Mapping[str, int]) -> dict[str, int]:
             with LedgerClient(f"http://127.0.0.1:{ports['8081']}", name) as ledger:
                 ledger.settle(outcomes, "shop")
             paid[name] += sum(outcome.cost for outcome in outcomes)
-    return paid
+    return paid, len(names)

@@ -14,6 +14,8 @@ PROGRAMS = {"buildah", "cat", "container", "cp", "curl", "echo", "export", "feas
 PROGRAMS |= {"make", "mkdir", "podman", "python", "redis-cli", "shadowprice", "ssh-keygen"}
 PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
 """Address of a service that runs here on another port: predictor, ledger, console, Redis, Prometheus, sink."""
+SERVICE = re.compile(r"shadowprice (?:serve|console) ")
+"""Command of services, which run until they are stopped."""
 Machine = Callable[[Path, str], subprocess.CompletedProcess[str]]
 """Follows commands in a folder."""
 
@@ -131,18 +133,31 @@ def blocks_of(page: Path) -> list[Block]:
     return sorted(mine, key=lambda each: each.line)
 
 
-def follow(code: list[Block], folder: Path, machine: Machine, ports: Mapping[str, int]) -> str:
-    """Run blocks in order, with services at other ports than those that they name; return what they print."""
+def follow(
+    code: list[Block],
+    folder: Path,
+    machine: Machine,
+    ports: Mapping[str, int],
+    start: Callable[[str], str] | None = None,
+) -> str:
+    """Run blocks in order, with services at other ports than those that they name; return what they print.
+
+    ``start`` starts services by their command and returns what it prints.
+    """
     names: dict[str, object] = {}
     told = []
     for block in code:
         commands = PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", shell_of(block))
         if commands:
-            done = machine(folder, commands)
-            assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+            if start is not None and SERVICE.match(commands):
+                stdout = start(commands)
+            else:
+                done = machine(folder, commands)
+                assert done.returncode == 0, f"{block}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+                stdout = done.stdout
             if block.language == "console" and (shown := printed(block.text)):
-                assert masked(done.stdout) == masked(shown), f"{block}: {done.stdout}"
-            told.append(done.stdout)
+                assert masked(stdout) == masked(shown), f"{block}: {stdout}"
+            told.append(stdout)
         elif block.language == "python":
             exec(compile(block.text, str(block), "exec"), names)
             told.append("")

@@ -1,6 +1,7 @@
 """A campaign for margin whose amounts are learned of both sides: one run from tables to decisions, and its log."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from snippets import Machine, blocks_of, follow
 
 from operations import harvest, lift, prepare, whatif
 from operations.common.workspace import MODEL, REPLAY_PRICES, log_of, read_campaign, read_worths
@@ -28,6 +30,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LEVELS, MARGIN = np.array([0, 200, 400]), 0.3
 COMMISSIONS, SHARE = np.array([0, 100, 200]), 0.02
 """Levels of merchants, and the share of their payments that is margin."""
+
+LATE = 4800 * np.array([0.15, 0.27, 0.36, 0.42]) + 800 * np.array([2.0, 2.2, 2.6, 0.6])
+"""Mean value in 90 days by level of the example of long-term value, less a constant: orders and visits, in cents."""
 
 
 def exposed(ids: list[str], accounts: Any, offers: Any, at: Any) -> dict[str, Any]:
@@ -112,43 +117,6 @@ def write_tables(folder: Path, accounts: int = 1500, rows: int = 6, merchants: i
         if name == "outcome":
             counted = ("redeemed", "share_count", "share_count_before")
             table = pd.DataFrame(table).astype({column: "Int64" for column in counted if column in table})
-        pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
-
-
-def write_windows(folder: Path, n: int = 6000) -> None:
-    """A trial whose highest incentive brings most orders in a week, and drives customers away in 90 days.
-
-    The 90 days are over for the first two thirds, those of an earlier campaign.
-    """
-    rng = np.random.default_rng(6)
-    who, level = rng.integers(0, n // 4, n), rng.integers(0, 3, n)
-    x = rng.normal(size=n // 4)
-    redeemed = rng.random(n) < np.clip(np.array([0.15, 0.3, 0.5])[level] + 0.05 * x[who], 0.02, 0.98)
-    amount = np.where(redeemed, np.rint(rng.exponential(2000, n)) + 1, 0)
-    visits = rng.poisson(np.array([3.0, 3.2, 0.4])[level])
-    late = 3000 + amount + 1000 * visits + 500 * x[who] + 1500 * rng.normal(size=n)
-    ids, offers = [f"r{row:05d}" for row in range(n)], np.array(["o0", "o2", "o4"])
-    names, start = np.array([f"c{number:04d}" for number in range(n // 4)]), pd.Timestamp("2026-01-01", tz="UTC")
-    at = start + pd.to_timedelta(np.sort(rng.uniform(1, 80 * 24, n)), unit="h")
-    write_tables(folder, accounts=2, rows=1)
-    row = pd.read_csv(folder / "campaign.csv").assign(
-        budget_limit=100_000,
-        long_term='{"late": "x_value_90", "early": ["amount", "x_visits"]}',
-        experiment='{"salt": "s", "arms": [{"name": "none", "kind": "holdout", "share": 4000}, '
-        '{"name": "policy", "kind": "policy", "share": 6000}]}',
-    )
-    tables = {
-        "account": {"account_id": names, "side": "customer", "snapshot_ts": start, "x_0": x},
-        "exposure": exposed(ids, names[who], offers[level], at),
-        "outcome": {
-            **answered(ids, at, level, redeemed),
-            "amount": np.where(redeemed, amount, np.nan),
-            "x_visits": visits,
-            "x_value_90": np.where(np.arange(n) < 2 * n // 3, late, np.nan),
-        },
-        "campaign": row,
-    }
-    for name, table in tables.items():
         pd.DataFrame(table).to_csv(folder / f"{name}.csv", index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -262,30 +230,32 @@ def test_a_question_about_another_budget_is_answered_in_margin(run: Path, tmp_pa
 
 
 def test_a_run_decides_by_the_long_term_value_that_an_index_predicts_and_never_calls_it_measured(
-    tmp_path: Path,
+    machine: Machine, tmp_path: Path
 ) -> None:
-    write_windows(tmp_path / "tables")
-    run = quickstart(tmp_path, "--recipe", "gbdt")
+    """The guide, from its first line to its last, whose largest coupon brings most orders and fewer visits."""
+    shutil.copytree(ROOT / "docs/examples", tmp_path / "docs/examples")
+    follow(blocks_of(ROOT / "docs/how-to/decide-for-long-term-value.md"), tmp_path, machine, {})
+    run = (tmp_path / "runs/latest").resolve()
     campaign = read_campaign(run)
     assert campaign.long_term is not None
     decided = read_log(log_of(run)).decisions
     mine = decided[(decided["arm"] == "policy") & decided["reason"].isin(["optimal", "tie"])]
     # The budget would pay the highest level to everybody, and that brings the most orders.
-    assert (mine["level"] == 1).mean() > 0.9
+    assert (mine["level"] == 2).mean() > 0.9
     head = load_heads(run / MODEL)["customer"]
     response = head.response(head.default_embedding[None])[:, 0]
-    assert np.argmax(response) == 2
+    assert np.argmax(response) == 3
     found = json.loads((run / MODEL / META).read_text())["long_term"]
-    low, high = found["effects"][0]["low"], found["effects"][0]["high"]
-    assert low < 0.15 * 2001 + 200 < high
+    for effect, truth in zip(found["effects"], LATE[1:] - LATE[0], strict=True):
+        assert effect["low"] < truth < effect["high"]
     sentence = f"predicted by a surrogate index learned on {found['rows']:,} rows"
     for name in ("report.html", "report.json"):
         assert sentence in (run / name).read_text()
-    assert "predicted long-term margin" in (run / "report.html").read_text()
+    assert "predicted long-term value" in (run / "report.html").read_text()
     written = {name: tmp_path / name for name in ("result", "page")}
     lift.run(lift.LiftJob(log=log_of(run), campaign=run, mature_hours=0, **written))
     page = written["page"].read_text()
-    assert "Values are in dollars of predicted long-term margin." in page
+    assert "Values are in dollars of predicted long-term value." in page
     assert sentence in page
     assert "They are not measured." in page
     assert "by day and by segment leave out the error of the index; the others include it." in page

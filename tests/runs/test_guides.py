@@ -1,5 +1,6 @@
 """Guides that need one machine, followed from their first line to their last in a fresh folder."""
 
+import json
 import os
 import re
 import shutil
@@ -16,13 +17,15 @@ import httpx
 import pytest
 from company import BUDGETS, ask_all, code, make_company, started
 from event_sink import event_sink
-from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, masked
+from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, masked, shell_of
 
 from benchmarks.faults.redis_server import RedisServer
 from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
 from serving.local.launch import free_port
+from shadowprice.currency import Currency
 from shadowprice.errors import Unavailable
+from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.pacing.prometheus import PrometheusSpend
 
 pytestmark = pytest.mark.timeout(1500)
@@ -41,6 +44,7 @@ FOLLOWED = (
     "fill-segments-of-exact-sizes",
     "find-a-fault",
     "hand-out-codes",
+    "open-the-console",
     "prove-a-decision",
     "restore",
     "retrain",
@@ -61,13 +65,11 @@ NOT_FOLLOWED = {
     "a-list-and-back": "followed by test_tutorial.py",
     "build-images": "needs buildah and an hour",
     "check-on-a-cluster": CLUSTER,
-    "decide-for-long-term-value": "its run takes half a minute; tests/learning/test_long_term.py has the index",
+    "decide-for-long-term-value": "followed by test_amounts.py",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
-    "hold-out-accounts": "needs an outcome of each request; test_snippets.py runs its Python",
     "install-on-a-cluster": CLUSTER,
     "offer-a-percentage": "followed by test_percent.py",
     "offer-without-an-amount": "followed by test_offers.py",
-    "open-the-console": "is read in a browser; the tests of the console draw each page in one",
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
     "rotate-tokens": CLUSTER,
@@ -77,12 +79,19 @@ NOT_FOLLOWED = {
     "use-public-trials": "followed by tests/docs/test_snippets.py on made-up rows, as the reader downloads the files",
 }
 """Guides that nothing follows here, and the reason."""
-SERVICES, REDIS, PROMETHEUS, SINK = ("8080", "8081", "8082"), "6379", "9090", "9000"
-ELSEWHERE = re.compile(
-    r"/workspace|/ledger/|kubectl|http://(?!127)|localhost|address=\"auto\"|path/to"
-    r"|shadowprice serve|explain K00130|mapping\.yaml --workers|collected\.csv|DAYS=15"
-)
-"""Marks blocks that need a service or a cluster, and those that other tests follow."""
+SERVICES, REDIS, PROMETHEUS, SINK, CONSOLE = ("8080", "8081", "8082"), "6379", "9090", "9000", "8083"
+CLUSTERED = r"/workspace|/ledger/|kubectl|http://(?!127)|address=\"auto\""
+"""Marks blocks that need a cluster or its addresses; tests/allocation/executors/test_ray.py has that of Ray."""
+ELSEWHERE = {
+    "open-the-console": (r"campaigns/(\*|autumn)", "followed below with several campaigns"),
+    "retrain": ("DAYS=15", "test_whole_runs.py has such a run, of fewer days"),
+    "run-a-voucher-campaign": (
+        "DATASET=|localhost|collected.csv",
+        "test_vouchers.py has such runs, tests/datasets/test_voucher_mapping.py such files",
+    ),
+    "your-own-files": ("mapping.yaml --workers|serve|localhost|explain", "followed by test_tutorial.py"),
+}
+"""Guide → pattern of its blocks that other tests follow, and where."""
 
 
 def run_of(guide: Path) -> str:
@@ -114,15 +123,18 @@ def made(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Callable
 
 
 @contextmanager
-def served(run: Path) -> Iterator[int]:
-    """Serve a run as the guides do, and give the port of its predictor; ledger and console have the next two."""
-    port = free_port()
+def served(run: Path, port: int) -> Iterator[str]:
+    """Serve a run as the guides do, and give what is printed; ledger and console have the ports after the given one."""
     command = [sys.executable, "-W", "ignore", "-m", "shadowprice", "serve", str(run), "--port", str(port)]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE) as services:
+    known = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=known, stdout=subprocess.PIPE, text=True) as services:
         assert services.stdout is not None
         try:
-            assert any(b"Ctrl-C" in line for line in services.stdout), "the services did not start"
-            yield port
+            told = []
+            while not told or "Ctrl-C" not in told[-1]:
+                told.append(services.stdout.readline())
+                assert told[-1], told
+            yield "".join(told)
         finally:
             services.send_signal(signal.SIGINT)
             services.wait(60)
@@ -153,9 +165,10 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
     with ExitStack() as stack:
         ports: dict[str, int] = {}
         named = {port for block in here(guide) for port in PORT.findall(block.text)}
-        if named & {*SERVICES}:
-            first = stack.enter_context(served(tmp_path / "runs/latest"))
-            ports |= {name: first + number for number, name in enumerate(SERVICES)}
+        first = free_port()
+        ports |= {name: first + number for number, name in enumerate(SERVICES)}
+        if named & {*SERVICES} and not serves(guide):
+            stack.enter_context(served(tmp_path / "runs/latest", first))
         if REDIS in named:
             for program in ("redis-server", "redis-cli"):
                 request.getfixturevalue("tool")(program)
@@ -173,10 +186,20 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
             ports[PROMETHEUS] = urlsplit(prometheus.url).port or 0
         if SINK in named:
             ports[SINK] = urlsplit(stack.enter_context(event_sink()).url).port or 0
+        if CONSOLE in named:
+            ports[CONSOLE] = free_port()
+
+        def start(commands: str) -> str:
+            if " serve " in commands:
+                return stack.enter_context(served(tmp_path / "runs/latest", first))
+            stack.enter_context(started(commands, {CONSOLE: ports[CONSOLE]}, CONSOLE, "/readyz"))
+            return ""
+
         assert named <= ports.keys()
-        follow(here(guide), tmp_path, machine, ports)
+        follow(here(guide), tmp_path, machine, ports, start)
 
 
+CONSOLE_GUIDE = "open-the-console"
 MOVE = "shadowprice portfolio move --campaigns campaigns --ledger-url http://127.0.0.1:8081"
 
 
@@ -198,7 +221,7 @@ def test_several_campaigns_are_served_and_budget_moves_between_them(
         assert done.returncode == 0, commands + done.stdout[-2000:] + done.stderr[-2000:]
         return done.stdout
 
-    serve, move = company.FOLLOWED
+    serve, move, hold = company.FOLLOWED
     of_ledger, of_predictor = code(serve, "python -m serving.ledger").splitlines()
     predictor_url, ledger_url = (f"http://127.0.0.1:{ports[name]}" for name in ("8080", "8081"))
     with ExitStack() as stack:
@@ -223,8 +246,26 @@ def test_several_campaigns_are_served_and_budget_moves_between_them(
         for name in BUDGETS:
             eventually(lambda name=name: httpx.get(f"{predictor_url}/v2/models/{name}/ready").status_code == 200)
             assert httpx.get(f"{ledger_url}/readyz?campaign={name}").json()["campaign"] == name
-        paid = ask_all(run, ports)
+        paid, asked = ask_all(run, ports)
         assert {name: ledger.totals()["net_spent"] for name, ledger in ledgers.items()} == paid
+
+        eventually(lambda: all(logged(Path("served") / name) == asked for name in BUDGETS))
+        follow(blocks_of(ROOT / f"docs/how-to/{hold}.md"), tmp_path, machine, ports)
+        follow_here(code(CONSOLE_GUIDE, "shadowprice portfolio campaigns"))
+        lift = json.loads(Path("campaigns/portfolio-lift.json").read_text())
+        assert lift["requests"] == dict.fromkeys(BUDGETS, asked)
+        treated = lift["accounts"] - lift["held"]
+        assert lift["lift"]["cost"]["value"] * treated == pytest.approx(sum(paid.values()), rel=1e-6)
+        of_console = code(CONSOLE_GUIDE, "shadowprice console --campaign-file campaigns/autumn")
+        stack.enter_context(started(of_console, ports, "8082", "/readyz"))
+        page = httpx.get(f"http://127.0.0.1:{ports['8082']}/portfolio").raise_for_status().text
+        assert "cannot be read" not in page
+        assert Currency.of(lift["currency"]).write(lift["saved"][0]) in page
+
+
+def logged(folder: Path) -> int:
+    """Return the number of outcomes in a decision log, which begins some seconds after its ledger."""
+    return len(read_log(folder).outcomes) if folder.is_dir() else 0
 
 
 def readable(spend: PrometheusSpend, campaign: str) -> bool:
@@ -234,6 +275,14 @@ def readable(spend: PrometheusSpend, campaign: str) -> bool:
         return False
 
 
+def serves(guide: Path) -> bool:
+    """Return whether a guide starts the services itself."""
+    return any(shell_of(block).startswith("shadowprice serve ") for block in here(guide))
+
+
 def here(guide: Path) -> list[Block]:
     """Blocks of a guide that can be run here, in order."""
-    return [block for block in blocks_of(guide) if not ELSEWHERE.search(block.text)]
+    left_out = CLUSTERED
+    if guide.stem in ELSEWHERE:
+        left_out += f"|{ELSEWHERE[guide.stem][0]}"
+    return [block for block in blocks_of(guide) if not re.search(left_out, block.text)]
