@@ -1,13 +1,18 @@
 """A table of results: an experiment at a seed, the paper's figures, and a sentence about the outcome."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from research.primary import Primary
-from research.summary import Summary
 from shadowprice.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from research.summary import Summary
 
 __all__ = ["Primary", "Rows", "Table", "data_folder", "needs_file"]
 
@@ -74,6 +79,9 @@ class Table:
 
     def summary(self, by_seed: Sequence[Rows]) -> Summary:
         """Sum up one :data:`Rows` per seed, with this table's comparisons."""
+        # Each seed of a table is a process of its own, which sums up nothing and would load statsmodels.
+        from research.summary import Summary
+
         return Summary(by_seed, self.fewer_is_better, self.primary.comparison, tuple(self.compare))
 
 
