@@ -29,7 +29,7 @@ from shadowprice.tables.coercion import coerce, split_refused
 from shadowprice.tables.database import empty_database
 from shadowprice.tables.schema import REAL, TEXT, TIME, WHOLE
 
-FILES = int(os.environ.get("SHADOWPRICE_DIALECTS", "300"))
+FILES = int(os.environ.get("SHADOWPRICE_DIALECTS", "160"))
 OWN = {
     "request_id": ("order", TEXT),
     "account_id": ("customer", TEXT),

@@ -13,10 +13,10 @@ from shadowprice.tables.rules.rule import Fault, Given, joined, rule
 
 @rule("campaign.campaign_id", "offer.side")
 def _cost_bases(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
-    offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
+    offered = {side for (side,) in db.execute("SELECT DISTINCT side FROM offer").fetchall()}
     for side in SIDES:
         column = f"cost_basis_{side}"
-        ((known,),) = db.sql(f"SELECT count({column}) FROM campaign").fetchall()
+        ((known,),) = db.execute(f"SELECT count({column}) FROM campaign").fetchall()
         if side in offered and not known:
             yield "campaign", column, None, f"is missing; the offer table has offers for the {side} side"
         if side not in offered and known:
@@ -27,8 +27,8 @@ def _cost_bases(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
 def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     """Every side has a worth in money; where a column has it, the newest row of every account has one."""
     columns = "objective, weight_customer, worth_customer, weight_merchant, worth_merchant"
-    row = [*db.sql(f"SELECT {columns} FROM campaign").fetchall(), (None,) * 5][0]
-    offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
+    row = [*db.execute(f"SELECT {columns} FROM campaign").fetchall(), (None,) * 5][0]
+    offered = {side for (side,) in db.execute("SELECT DISTINCT side FROM offer").fetchall()}
     for side, weight, worth in ((SIDES[0], *row[1:3]), (SIDES[1], *row[3:])):
         if row[0] not in (None, RESPONSES) and side in offered and weight is None and worth is None:
             yield (
@@ -60,7 +60,7 @@ def _worth(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
 )
 def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     """A response whose worth is its amount has one, and nothing else has; not where an index predicts its worth."""
-    worths = db.sql("SELECT worth_customer, worth_merchant, long_term FROM campaign").fetchall()
+    worths = db.execute("SELECT worth_customer, worth_merchant, long_term FROM campaign").fetchall()
     if len(worths) != 1:
         return
     ((customer, merchant, long_term),) = worths
@@ -83,7 +83,7 @@ def _amounts_of_responses(db: DuckDBPyConnection, given: Given) -> Iterator[Faul
 @rule("campaign.long_term")
 def _windows(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     """The outcomes have the windows that the campaign names."""
-    for (text,) in db.sql("SELECT long_term FROM campaign WHERE long_term IS NOT NULL").fetchall():
+    for (text,) in db.execute("SELECT long_term FROM campaign WHERE long_term IS NOT NULL").fetchall():
         try:
             plan = LongTerm.parse(text)
         except InvalidInput as error:
@@ -107,7 +107,7 @@ def _most_units(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
 
 @rule("campaign.campaign_id")
 def _one_campaign(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
-    ((rows,),) = db.sql("SELECT count(*) FROM campaign").fetchall()
+    ((rows,),) = db.execute("SELECT count(*) FROM campaign").fetchall()
     if rows != 1:
         yield "campaign", None, None, f"must have exactly one row, has {rows}"
 

@@ -36,7 +36,7 @@ def _alike(table: str, column: str) -> Faults:
         plain = f"trim(nfc_normalize({column}))"
         odd = f"FROM {table} WHERE {column} <> {plain}"
         # Nearly always there is none, and nothing needs to be joined.
-        if db.sql(f"SELECT 1 {odd} LIMIT 1").fetchall():
+        if db.execute(f"SELECT 1 {odd} LIMIT 1").fetchall():
             twice = f"SELECT {plain} FROM (SELECT DISTINCT {column} FROM {table}) GROUP BY ALL HAVING count(*) > 1"
             reason = "is another one but for spaces around it, or for how Unicode composes its letters"
             yield table, column, f"SELECT row {odd} AND {plain} IN ({twice})", reason
@@ -59,10 +59,10 @@ def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     """A side has its levels in one order: by face value, by ``order_index``, or with one control first."""
     for side in SIDES:
         own = f"side = '{side}' AND {PAID}"
-        ((offers, amounts, least),) = db.sql(f"""
+        ((offers, amounts, least),) = db.execute(f"""
             SELECT count(*), count(DISTINCT face_value) FILTER (face_value IS NOT NULL AND percent IS NULL),
                 min(coalesce(cost, face_value)) FROM offer WHERE {own}""").fetchall()
-        ((said,),) = db.sql(f"SELECT bool_and(ordered_{side}) FROM campaign").fetchall()
+        ((said,),) = db.execute(f"SELECT bool_and(ordered_{side}) FROM campaign").fetchall()
         if said and amounts < offers:
             wrong = f"SELECT row FROM offer WHERE {own} AND order_index IS NULL"
             reason = f"is missing: the levels of {side}s are ordered, and their face values do not tell how"
@@ -72,7 +72,7 @@ def _levels(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
         again = repeated("offer", "side", "order_index", where=own)
         yield "offer", "order_index", again, "stands twice on its side"
         cheapest = f"SELECT row FROM offer WHERE {own} AND coalesce(cost, face_value) = {least}"
-        ((numbered, ties),) = db.sql(
+        ((numbered, ties),) = db.execute(
             f"SELECT (SELECT count(order_index) FROM offer WHERE {own}), (SELECT count(*) FROM ({cheapest}))"
         ).fetchall()
         if not numbered and ties > 1:
@@ -88,7 +88,7 @@ def _percentages(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     reason = "must be empty: an offer in percent costs a part of the order, at most its face value"
     yield "offer", "cost", f"{part} AND cost <> face_value", reason
     for side in SIDES:
-        ((granted,),) = db.sql(f"SELECT bool_or(cost_basis_{side} = 'on_grant') FROM campaign").fetchall()
+        ((granted,),) = db.execute(f"SELECT bool_or(cost_basis_{side} = 'on_grant') FROM campaign").fetchall()
         if granted:
             reason = f"must be empty where {side}s are paid on grant: a percentage is of an order"
             yield "offer", "percent", f"{part} AND side = '{side}'", reason
@@ -109,7 +109,7 @@ def _parts_paid(_db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
 
 @rule("offer.side", "offer.kind")
 def _funds(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
-    counted = db.sql(f"SELECT side, count(*) FROM offer GROUP BY side HAVING bool_or(kind = '{FUND}')").fetchall()
+    counted = db.execute(f"SELECT side, count(*) FROM offer GROUP BY side HAVING bool_or(kind = '{FUND}')").fetchall()
     for side, offers in sorted((side, offers) for side, offers in counted if side in SIDES):
         own = f"SELECT row FROM offer WHERE side = '{side}'"
         reason = f"must be {FUND!r}: the side has funds, and what has a value is another kind"

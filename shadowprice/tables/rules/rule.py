@@ -66,15 +66,16 @@ def _report(db: DuckDBPyConnection, given: Given, problems: Problems, fault: Fau
         problems.add(table, column, reason)
         return
     value = f'CAST("{column}" AS VARCHAR)' if column in given[table] else "NULL"
-    # Most rules find nothing: the rows are counted first, and looked at where there are some.
-    ((count,),) = db.sql(f"SELECT count(DISTINCT row) FROM ({query})").fetchall()
+    # Most rules find nothing: the rows are counted first, and looked at where there are some. A relation (``db.sql``)
+    # would be planned twice, when it is made and when it is fetched.
+    ((count,),) = db.execute(f"SELECT count(DISTINCT row) FROM ({query})").fetchall()
     if not count:
         return
     if column is not None and column not in given[table]:
         problems.add(table, column, reason)
         return
     wrong = f"SELECT DISTINCT row FROM ({query}) ORDER BY row LIMIT {SHOWN_ROWS}"
-    first = db.sql(f"SELECT row, {value} FROM {table} SEMI JOIN ({wrong}) USING (row) ORDER BY row").fetchall()
+    first = db.execute(f"SELECT row, {value} FROM {table} SEMI JOIN ({wrong}) USING (row) ORDER BY row").fetchall()
     problems.add(table, column, reason, [row for row, _ in first], count, first[0][1])
 
 
