@@ -20,7 +20,7 @@ from shadowprice.lists.templates import TEMPLATES, as_import, terms_of
 
 
 def codes(
-    rows: Annotated[Path, typer.Argument(metavar="LIST", help="list that shadowprice decide wrote")],
+    rows: Annotated[Path, typer.Argument(metavar="LIST", help="list that `shadowprice decide` wrote")],
     campaign: Annotated[Path, typer.Option(help="file of the campaign, or its workspace")],
     pool: Annotated[Path, typer.Option(help="CSV file of codes: code, and offer or level where codes differ by it")],
     out: Annotated[Path, typer.Option(help="file for the rows with their codes, .parquet or .csv")],
@@ -78,7 +78,7 @@ def read_list(path: Path) -> pa.Table:
     """
     check_format(path, "list")
     if not path.exists():
-        raise NotFound(f"{path}: there is no such list; shadowprice decide writes one")
+        raise NotFound(f"{path}: there is no such list; `shadowprice decide` writes one")
     try:
         if path.suffix == ".csv":
             types = pa.csv.ConvertOptions(column_types=SCHEMA)
@@ -87,7 +87,7 @@ def read_list(path: Path) -> pa.Table:
             table = pq.read_table(path)
         return table.select(SCHEMA.names).cast(SCHEMA)
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise InvalidInput(f"is no list: {error}; shadowprice decide writes one", field=str(path)) from error
+        raise InvalidInput(f"is no list: {error}; `shadowprice decide` writes one", field=str(path)) from error
 
 
 app = application(codes)

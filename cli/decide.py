@@ -45,7 +45,7 @@ def decide(
     summary: Annotated[Path | None, typer.Option(help="file that gets the summary as Markdown")] = None,
     codes: Annotated[
         Path | None,
-        typer.Option(help="CSV file of codes for the rows, as by shadowprice codes"),
+        typer.Option(help="CSV file of codes for the rows, as by `shadowprice codes`"),
     ] = None,
     workers: Annotated[int, typer.Option(help="Ray actors that hold the accounts; 0 solves in this process")] = 0,
     as_json: AsJson = False,

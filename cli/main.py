@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def refuse(name: str) -> int:
     """Raise the error of an unknown command."""
-    raise Misused(f"there is no command {name!r}; shadowprice --help lists them")
+    raise Misused(f"there is no command {name!r}; `shadowprice --help` lists them")
 
 
 def run(name: str, command: Command, arguments: Sequence[str]) -> int:

@@ -201,7 +201,7 @@ def read_columns(folder: Path) -> FeatureColumns:
     try:
         return FeatureColumns.from_json(read_document(path).decode())
     except (OSError, ValueError) as error:
-        raise Unavailable(f"{path}: cannot be read ({error}); create the feature store first") from error
+        raise Unavailable(f"{path}: cannot be read ({error}); `shadowprice job featurize` makes it") from error
 
 
 def feast_name(side: Side, column: str) -> str:

@@ -182,7 +182,8 @@ def _check_sources(store: Any, side: Side, columns: FeatureColumns) -> None:
         path = source_file(folder, view)
         registered = store.get_feature_view(view).batch_source.path
         if registered != str(path):
-            raise Unavailable(f"{view} is registered at {registered}; the folder was moved: create the store again")
+            mend = "run `shadowprice job featurize` again"
+            raise Unavailable(f"{view} is registered at {registered}; the folder was moved: {mend}")
         if not path.is_file():
             raise Unavailable(f"{path}: is missing; write the profiles and interactions first")
 

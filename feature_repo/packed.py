@@ -70,7 +70,7 @@ class PackedReader:
         if model_version not in columns.model_versions:
             raise NotFound(
                 f"feature store {folder}: model {model_version!r} is not registered; "
-                "create the store again with it among the model versions"
+                "`shadowprice job register` registers it"
             )
         self.model_version = model_version
         self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}

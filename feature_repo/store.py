@@ -126,7 +126,7 @@ def open_store(path: str | os.PathLike[str]) -> Any:
     folder = Path(path).resolve()
     for name in (CONFIG_FILE, REGISTRY_FILE, FEATURES_FILE):
         if not (folder / name).is_file():
-            raise Unavailable(f"feature store {folder}: {name} is missing; create the store first")
+            raise Unavailable(f"feature store {folder}: {name} is missing; `shadowprice job featurize` makes it")
     _check_variable(folder)
     return feast.FeatureStore(repo_path=str(folder))
 

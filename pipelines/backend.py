@@ -181,7 +181,9 @@ def start_scheduled(to: Connection, name: str, *, experiment: str) -> str:
         owner = client.create_experiment(experiment, namespace=namespace).experiment_id
         schedules = _schedules(client, owner, name)
         if not schedules:
-            raise NotFound(f"experiment {experiment!r} has no schedule {name!r}; make it with `pipelines schedule`")
+            raise NotFound(
+                f"experiment {experiment!r} has no schedule {name!r}; make it with `shadowprice pipelines schedule`"
+            )
         planned = client.get_recurring_run(schedules[0])
         version = planned.pipeline_version_reference
         run = client.run_pipeline(

@@ -172,7 +172,7 @@ def _recover(given: RecoverSettings) -> int:
     if held:
         print(
             "what is above the campaign's floor is held back: its moves are not in the log; start all ledgers and run "
-            "shadowprice portfolio move with --restore",
+            "`shadowprice portfolio move --restore`",
             file=sys.stderr,
         )
     return 0

@@ -302,7 +302,8 @@ def units_of(
     if experiment.unit == "hour":
         return [f"{moment.astimezone(UTC):{HOUR}}" for moment in at]
     if groups is None:
-        raise InvalidInput("clusters need the groups of the accounts; run featurize", field="experiment.unit")
+        fault = "clusters need the groups of the accounts; run `shadowprice job featurize`"
+        raise InvalidInput(fault, field="experiment.unit")
     return groups.units(account_id)
 
 

@@ -22,13 +22,14 @@ def campaign(target: Target) -> Findings:
     try:
         current = read_campaign(target.workspace)
     except ShadowpriceError as error:
-        yield Finding("campaign", str(error), "name the folder of a run, or run the job prepare")
+        yield Finding("campaign", str(error), "name the folder of a run, or run `shadowprice job featurize`")
         return
     if current.ends_at <= target.now:
         fault = f"the window of campaign {current.name} ended at {current.ends_at:%Y-%m-%d %H:%M} UTC"
-        # A run on one machine replays a past day, and is served with its window off.
+        # A run on one machine replays a past day.
         replay = (target.workspace / STEPS).is_dir()
-        yield Finding("campaign", fault, "move starts_at, or serve the replay with --window off", note=replay)
+        mend = "`shadowprice serve` begins another one" if replay else "move starts_at"
+        yield Finding("campaign", fault, mend, note=replay)
 
 
 def columns(target: Target) -> Findings:
@@ -104,12 +105,12 @@ def features(target: Target) -> Findings:
         text = path.read_text()
         config = yaml.safe_load(text)
     except (OSError, yaml.YAMLError):
-        yield Finding("features", f"Feast's configuration {path} cannot be read", "run the job featurize")
+        yield Finding("features", f"Feast's configuration {path} cannot be read", "run `shadowprice job featurize`")
         return
     project = config.get("project") if isinstance(config, dict) else None
     if project != project_of(current):
         fault = f"{path} is of project {project}, not {project_of(current)}"
-        yield Finding("features", fault, "run the job featurize for this campaign")
+        yield Finding("features", fault, "run `shadowprice job featurize` for this campaign")
     if REDIS_VARIABLE in text and REDIS_VARIABLE not in os.environ:
         yield Finding("features", f"the variable {REDIS_VARIABLE} is not set", "set it to the address of Feast's Redis")
 

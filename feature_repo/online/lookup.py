@@ -47,7 +47,7 @@ def require_file(store: Any) -> None:
     if is_file(config):
         path = Path(store.repo_path) / config.path
         if not path.is_file():
-            raise Unavailable(f"{path}: is missing; create the feature store first")
+            raise Unavailable(f"{path}: is missing; restore it (docs/how-to/restore.md)")
 
 
 def texts(values: Sequence[Any]) -> list[str | None]:

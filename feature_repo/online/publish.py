@@ -63,7 +63,7 @@ def publish_embeddings(
     columns = store_columns(store)
     version = model_version or columns.newest_model
     if version not in columns.model_versions:
-        raise NotFound(f"model {version!r} is not registered; create the store again with it among the model versions")
+        raise NotFound(f"model {version!r} is not registered; `shadowprice job register` registers it")
     require_file(store)
     _write_source(store, frames, columns, version)
     due = {embedding_view(side): partial(_is_due, store, side, version) for side in columns.sides}

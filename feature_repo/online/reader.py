@@ -57,7 +57,7 @@ class OnlineReader:
         if self.model_version not in columns.model_versions:
             raise NotFound(
                 f"feature store {self._store.repo_path}: model {self.model_version!r} is not registered; "
-                "create the store again with it among the model versions"
+                "`shadowprice job register` registers it"
             )
         self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}
         self._lock: AbstractContextManager[Any] = Lock() if is_file(self._store.config.online_store) else nullcontext()

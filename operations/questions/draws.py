@@ -97,7 +97,7 @@ def propose_draws(workspace: Path, share: float) -> ProposedDraws:
     asked = open_what_if(workspace)
     price = PriceStore(workspace / PRICES).latest(asked.campaign.name, verified_only=True)
     if price is None:
-        raise NotFound(f"{workspace / PRICES} has no price of {asked.campaign.name!r}; solve and publish one first")
+        raise NotFound(f"{workspace / PRICES} has no price of {asked.campaign.name!r}; run `shadowprice resolve` first")
     remaining = before_start(asked.campaign, Traffic.load(workspace)).remaining
     ahead = {side: float(remaining[side].sum()) for side in asked.population}
     curves = {side: people.curves for side, people in asked.population.items()}

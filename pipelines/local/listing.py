@@ -37,7 +37,7 @@ def lines() -> Iterator[str]:
         for name, option in entry["inputs"].items():
             default = "" if option["default"] == "" else f" [{option['default']}]"
             yield f"  {name:<10} {option['description']}{default}"
-        yield f"  {SETTINGS:<10} --set NAME=VALUE for every job that has it; shadowprice job JOB --help explains them"
+        yield f"  {SETTINGS:<10} --set NAME=VALUE for every job that has it; `shadowprice job JOB --help` explains them"
         for job, options in entry[SETTINGS].items():
             given = (f"{name}={json.dumps(value)}" if value != "" else name for name, value in options.items())
             yield f"    {job:<10} {' '.join(given)}"

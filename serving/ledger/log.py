@@ -86,7 +86,7 @@ class LogWriter:
         if end and not after(end - 1, 1):
             self.trouble = (
                 f"the ledger's store went back: the decision log {self.folder} has {end} {kind} and the store fewer; "
-                "stop the ledger and run python -m serving.recover (docs/how-to/restore.md)"
+                "stop the ledger and run `python -m serving.recover` (docs/how-to/restore.md)"
             )
             raise Conflict(self.trouble)
 

@@ -36,8 +36,8 @@ class Witness:
                 f"the ledger's store went back: it holds {found.told()}, and the witness {self.path} has noted "
                 f"{noted.told()}"
                 + ("" if noted.epoch == found.epoch else " of a store with another epoch")
-                + "; restore the store, or recover with serving.recover (docs/how-to/restore.md); or delete the "
-                "witness to start anew, knowing that money may be granted again"
+                + "; restore the store, or recover with `python -m serving.recover` (docs/how-to/restore.md); or "
+                "delete the witness to start anew, knowing that money may be granted again"
             )
 
     def note(self, seen: Seen) -> None:

@@ -25,8 +25,8 @@ def policy_in_words(run: Path) -> list[str]:
     """
     if not (run / MODEL).exists():
         page = run / REPORT
-        why = f"read {page}" if page.exists() else "the run did not come so far"
-        raise NotFound(f"{run} has no model to serve: {why}; run it again, or another one")
+        mend = f"read {page}, and name another run" if page.exists() else "`shadowprice run --resume` goes on with it"
+        raise NotFound(f"{run} has no model to serve; {mend}")
     version = str(read_meta((run / MODEL).resolve())["model_version"])
     if read_meta((run / MODEL).resolve()).get("recipe") != FLAT:
         return []
@@ -42,7 +42,7 @@ def shares_in_words(run: Path) -> str:
     campaign = read_campaign(run)
     price = PriceStore(run / PRICES).latest(campaign.name, verified_only=True)
     if price is None:
-        raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; solve and publish one")
+        raise NotFound(f"campaign {campaign.name!r} has no price in {run / PRICES}; run `shadowprice resolve`")
     heads = load_heads((run / MODEL).resolve())
     curves = {side: curves_of(head, head.default_embedding[None]) for side, head in heads.items()}
     shares = flat_shares(campaign, curves, price.of(campaign.priced), price.tie_share)

@@ -23,7 +23,8 @@ def serve(
     """Serve a finished run."""
     folder = run.resolve()
     if not (folder / CAMPAIGN).exists():
-        raise NotFound(f"{run}: there is no run in this folder; run make quickstart first")
+        mend = "`shadowprice run` makes one, and `shadowprice run --resume` finishes one"
+        raise NotFound(f"{run}: there is no finished run; {mend}")
     read_columns(read_campaign(folder), folder)  # refuses here where the predictor would, before a window opens
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

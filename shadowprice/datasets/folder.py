@@ -64,7 +64,7 @@ def open_tables(path: Path) -> Tables:
     files = {name: path / f"{name}.parquet" for name in CAMPAIGN_TABLES}
     for name, file in files.items():
         if name not in OPTIONAL and not file.is_file():
-            raise NotFound(f"{file}: there is no such table; run the prepare step again")
+            raise NotFound(f"{file}: there is no such table; run `shadowprice job prepare` again")
     return Tables({name: file for name, file in files.items() if file.is_file()})
 
 

@@ -65,7 +65,7 @@ def input_files(name: str, data: str, options: Mapping[str, Any]) -> list[Path]:
     """
     loader_of(name, options)
     if _is_mapping(name, data):
-        return _of_mapping(_given(data, "a mapping; shadowprice init writes one"))
+        return _of_mapping(_given(data, "a mapping; `shadowprice init` writes one"))
     if name in FOLDERS and (data or name not in GENERATED):
         folder = Path(_given(data, "the folder of the files"))
         if not folder.is_dir():

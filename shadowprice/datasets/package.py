@@ -44,11 +44,12 @@ def prepare(
 def read_meta(folder: Path) -> dict[str, Any]:
     """Content of dataset.json of a prepared folder, or :class:`NotFound`."""
     if not (folder / META).exists():
-        raise NotFound(f"no data set in {folder}; run the prepare step first")
+        raise NotFound(f"no data set in {folder}; run `shadowprice job prepare` first")
     try:
         meta: dict[str, Any] = read_json(folder / META)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {error}; run the prepare step again", field=str(folder / META)) from error
+        fault = f"cannot be read: {error}; run `shadowprice job prepare` again"
+        raise InvalidInput(fault, field=str(folder / META)) from error
     return meta
 
 

@@ -131,13 +131,14 @@ class GraphSnapshot:
             InvalidInput: a file was altered or is damaged; the message names it.
         """
         if not (folder / META).exists():
-            raise NotFound(f"no graph snapshot in {folder}; run the featurize step again")
+            raise NotFound(f"no graph snapshot in {folder}; run `shadowprice job featurize` again")
         meta = json.loads((folder / META).read_text())
         arrays: dict[str, NDArray[Any]] = {}
         for name, digest in meta["sha256"].items():
             path = folder / f"{name}.npy"
             if not path.exists() or (check and _digest(path) != digest):
-                raise InvalidInput("is not the file that was written; run the featurize step again", field=str(path))
+                fault = "is not the file that was written; run `shadowprice job featurize` again"
+                raise InvalidInput(fault, field=str(path))
             arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         sides: list[Side] = [side for side in SIDES if f"features-{side}" in arrays]
         snapshot = cls(

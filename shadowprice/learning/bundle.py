@@ -237,7 +237,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     """Read the manifest of the bundle in ``folder``, or raise :class:`NotFound` or :class:`InvalidInput`."""
     path = folder / META
     if not path.exists():
-        raise NotFound(f"no model bundle in {folder}; run the train step first")
+        raise NotFound(f"no model bundle in {folder}; run `shadowprice job train` first")
     try:
         meta: dict[str, Any] = read_json(path)
     except (OSError, ValueError) as error:

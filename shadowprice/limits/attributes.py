@@ -127,7 +127,8 @@ def read_attributes(folder: Path, side: str, columns: Iterable[str]) -> Attribut
             )
         table = pq.read_table(path, columns=["account_id", *wanted])
     except (OSError, pa.ArrowInvalid) as error:
-        raise InvalidInput(f"cannot be read: {error}; run featurize again", field=str(path)) from error
+        fault = f"cannot be read: {error}; run `shadowprice job featurize` again"
+        raise InvalidInput(fault, field=str(path)) from error
     return Attributes.of(table["account_id"].to_pylist(), {name: table[name].to_pylist() for name in wanted})
 
 

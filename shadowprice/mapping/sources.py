@@ -20,7 +20,7 @@ from shadowprice.mapping.rows import Rows
 
 MOST_FILES = 10_000
 """Files of a pattern at most."""
-ALLOW = """allow it with check --outside, and run --options '{"outside": true}'"""
+ALLOW = """allow it with `shadowprice check --outside`, and with `shadowprice run --options '{"outside": true}'`"""
 Wanted = Mapping[str, Collection[str] | None]
 """Source → names of the columns that are read; None: all of them."""
 _FULL = ("No space left on device", "max_temp_directory_size", "failed to offload data block")

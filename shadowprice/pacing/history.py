@@ -80,7 +80,7 @@ class Traffic:
         """
         path = folder / FILE
         if not path.exists():
-            raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
+            raise NotFound(f"no {FILE} in {folder}; run `shadowprice job featurize` first")
         try:
             profiles: dict[Side, Profile] = {
                 side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in read_json(path).items()
@@ -119,7 +119,7 @@ def _read(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 def _damaged(file: Path, error: Exception) -> InvalidInput:
-    return InvalidInput(f"cannot be read ({error}); run the featurize step again", field=str(file))
+    return InvalidInput(f"cannot be read ({error}); run `shadowprice job featurize` again", field=str(file))
 
 
 def traffic_file(side: Side, part: Part | Literal[""] = "") -> str:

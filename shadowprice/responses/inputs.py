@@ -129,11 +129,12 @@ def read_manifest(folder: Path, name: str = MANIFEST) -> dict[str, Any]:
     """Read a JSON file of a training set, or raise :class:`NotFound` or :class:`InvalidInput`."""
     path = folder / name
     if not path.exists():
-        raise NotFound(f"no training set in {folder}; run the featurize step first")
+        raise NotFound(f"no training set in {folder}; run `shadowprice job featurize` first")
     try:
         manifest: dict[str, Any] = read_json(path)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {error}; run the featurize step again", field=str(path)) from error
+        fault = f"cannot be read: {error}; run `shadowprice job featurize` again"
+        raise InvalidInput(fault, field=str(path)) from error
     return manifest
 
 

@@ -108,9 +108,9 @@ class Plant:
 
 
 IN_WORKSPACE = {
-    "no campaign": Plant(lambda w: (w / "campaign.json").unlink(), "campaign", "cannot be read", "job prepare"),
+    "no campaign": Plant(lambda w: (w / "campaign.json").unlink(), "campaign", "cannot be read", "job featurize"),
     "past window": Plant(
-        lambda w: place_campaign(w, starts_at=NOW - timedelta(days=9)), "campaign", "ended at", "--window off"
+        lambda w: place_campaign(w, starts_at=NOW - timedelta(days=9)), "campaign", "ended at", "move starts_at"
     ),
     "unknown column": Plant(
         lambda w: with_rule(w, 'account.c_town == "bonn"'), "columns", "have no column 'c_town'", "limits and rules"

@@ -152,7 +152,7 @@ def test_draws_are_proposed_as_fields_that_the_campaign_takes(
     shutil.copytree(asked, tmp_path / "run")
     words = ["plan", str(tmp_path / "run"), "--explore", "0.05"]
     assert command.main(words) == 1
-    assert "has no price of 'all'; solve and publish one first" in capsys.readouterr().err
+    assert "has no price of 'all'; run `shadowprice resolve` first" in capsys.readouterr().err
     campaign, question = read_campaign(tmp_path / "run"), open_what_if(tmp_path / "run")
     found = question.solver.ask()
     record = PriceRecord(

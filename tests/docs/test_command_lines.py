@@ -1,11 +1,14 @@
 """Command lines of the pages: the shell reads them, and the programs of this repository take their options."""
 
+import ast
 import contextlib
 import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from typer.core import TyperCommand
 from benchmarks.registry import BENCHMARKS
 from cli.commands import COMMANDS as COMMANDS_OF_THE_PROGRAM
 from cli.main import main
+from operations.common.job import JOBS
 
 SHELLS = [(block, shell) for block in blocks() if (shell := shell_of(block))]
 COMMANDS = [(block, words) for block, shell in SHELLS for words in commands(shell)]
@@ -138,3 +142,103 @@ def test_every_body_that_curl_sends_is_taken_by_the_service() -> None:
     assert len(bodies) > 3
     for body in bodies:
         assert decode_v1(json.loads(body), max_items=10).request_id
+
+
+PRODUCT = ("shadowprice", "operations", "serving", "cli", "components", "pipelines", "feature_repo")
+QUOTED = re.compile(r"`([^`]+)`")
+LINE = re.compile(r"(?:^|: )((?:shadowprice|python -m) [a-z][^:→]*)$", re.MULTILINE)
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w=-])")
+PROGRAM_OF = {
+    "cli/doctor": "doctor",
+    "cli/init.py": "init",
+    "cli/run.py": "run",
+    "operations/lift.py": "job lift",
+    "operations/questions/together.py": "portfolio lift",
+    "pipelines/__main__.py": "pipelines run train",
+    "pipelines/client.py": "pipelines run train",
+    "pipelines/days/week.py": "quickstart",
+    "pipelines/local/listing.py": "pipelines run train",
+    "pipelines/quickstart.py": "quickstart",
+    "pipelines/run_folder.py": "quickstart",
+    "serving/console": "console",
+    "serving/ledger": "ledger",
+    "serving/ledger/moves.py": "portfolio move",
+    "serving/portfolio": "portfolio move",
+    "serving/predictor": "predictor",
+    "serving/stream": "python -m serving.stream",
+    "shadowprice/evidence/sides.py": "plan",
+}
+"""Program that has the flags of a room's texts; the longest place counts."""
+Text = tuple[Path, str]
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[Text]:
+    """Texts of the product, each with its file, without docstrings; what a text fills in is ``1``."""
+    found = []
+    for path in (path for room in PRODUCT for path in sorted((ROOT / room).rglob("*.py"))):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        inner = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        whole = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+        inner |= {id(part) for node in whole for part in ast.walk(node) if part is not node}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+                text = node.value
+            else:
+                continue
+            if " " in text:
+                found.append((path.relative_to(ROOT), text))
+    return found
+
+
+def test_every_command_in_a_message_is_marked_and_is_one(texts: list[Text], parse: Callable[[list[str]], str]) -> None:
+    """A command is in backticks, or is the end of a line."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    names = "|".join({name.split()[0] for name in COMMANDS_OF_THE_PROGRAM})
+    program = re.compile(rf"\b(?:shadowprice (?:{names})\b(?!:)|python -m [a-z]|make (?:{'|'.join(targets)})\b)")
+    bare, wrong, commanded = [], [], 0
+    for path, text in texts:
+        rest = QUOTED.sub("", text)
+        marked = [each for each in QUOTED.findall(text) if re.match("(shadowprice|python|make) (?!1)", each)]
+        ended = [each for each in LINE.findall(rest) if program.match(each)]
+        bare += [(path, text)] if program.search(LINE.sub("", rest)) else []
+        for words in (words for each in [*marked, *ended] for words in commands(each)):
+            commanded += 1
+            # A message fills in the name of a pipeline, and leaves that of a job to its reader.
+            given = [{"1": "train", "JOB": "train"}.get(word, word) for word in words]
+            fault = parse(given) if own(given) else f"{words[0]} is not on every machine"
+            wrong += [(path, words, fault)] if fault and not INCOMPLETE.search(fault) else []
+    assert bare == []
+    assert wrong == []
+    assert commanded > 40
+
+
+def test_every_flag_in_a_message_is_one_of_its_program(texts: list[Text], parse: Callable[[list[str]], str]) -> None:
+    named = {
+        (path, flag)
+        for path, text in texts
+        for flag in FLAG.findall(QUOTED.sub("", text))
+        if not LINE.search(text) and flag not in ("--help", "--inplace", "--install-completion")
+    }
+    assert len(named) > 25
+    unknown = []
+    for path, flag in sorted(named):
+        place = max((each for each in PROGRAM_OF if str(path).startswith(each)), key=len, default="")
+        program = PROGRAM_OF.get(place, "nothing").split()
+        found = parse([*program, flag] if program[0] == "python" else ["shadowprice", *program, flag])
+        unknown += [(path, flag, found)] if re.search("No such option|no command", found) else []
+    assert unknown == []
+
+
+def test_every_job_and_extra_in_a_message_exists(texts: list[Text]) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    jobs, named = set(), set()
+    for _, text in texts:
+        jobs |= set(re.findall(r"\bthe job (?!that|with|of|is)(\w+)", text))
+        jobs |= set(re.findall(r"\brun the (\w+) step\b", text))
+        named |= set(re.findall(r"shadowprice\[([a-z]+)\]", text))
+    assert jobs <= set(JOBS)
+    assert len(named) > 4
+    assert named <= set(extras)

@@ -56,7 +56,7 @@ def test_a_file_that_is_no_description_is_refused(text: str) -> None:
 
 
 def test_a_folder_without_a_description_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="create the feature store first"):
+    with pytest.raises(Unavailable, match="`shadowprice job featurize` makes it"):
         read_columns(tmp_path)
 
 

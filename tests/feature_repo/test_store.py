@@ -41,7 +41,7 @@ def test_an_interrupted_creation_is_not_opened_and_is_finished_by_the_next(
         patched.setattr(store_module, "build", out_of_space)
         with pytest.raises(Unavailable, match="no space left"):
             create(tmp_path, columns)
-    with pytest.raises(Unavailable, match="create the store first"):
+    with pytest.raises(Unavailable, match="`shadowprice job featurize` makes it"):
         open_store(tmp_path)
     assert create(tmp_path, columns).get_feature_view("customer_profile").features
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -86,7 +86,7 @@ def test_a_folder_that_was_moved_is_registered_anew(
     write_profiles(create(tmp_path / "old", columns), account)
     (tmp_path / "old").rename(tmp_path / "new")
     exposures = pd.DataFrame({"account_id": ["a0"], "decided_at": account["snapshot_ts"].iloc[[0]]})
-    with pytest.raises(Unavailable, match="create the store again"):
+    with pytest.raises(Unavailable, match="run `shadowprice job featurize` again"):
         training_frame(open_store(tmp_path / "new"), exposures, "customer")
     frame = training_frame(create(tmp_path / "new", columns), exposures, "customer")
     assert frame["x_spend"].tolist() == [account["x_spend"].iloc[0]]

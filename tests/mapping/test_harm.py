@@ -119,7 +119,7 @@ def test_a_mapping_is_below_its_folder_or_the_working_folder_unless_a_flag_says_
         path = write(folder, f'"{source}"')
         assert "is outside of the folder of the mapping" in refusal(path)
         assert command.main(["check", str(path)]) == 1
-        assert "allow it with check --outside" in capsys.readouterr().err
+        assert "allow it with `shadowprice check --outside`" in capsys.readouterr().err
     path = write(folder, "../../secret.csv")
     assert command.main(["check", str(path), "--outside"]) == 0
     assert load("mapping", data=str(path), outside=True).tables.rows()["exposure"] == 20

@@ -170,5 +170,7 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, file: str, read
     small_traffic("a").save(tmp_path)
     content = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(content[: len(content) // 2])
-    with pytest.raises(InvalidInput, match=f"{re.escape(file)}: cannot be read .*; run the featurize step again"):
+    with pytest.raises(
+        InvalidInput, match=f"{re.escape(file)}: cannot be read .*; run `shadowprice job featurize` again"
+    ):
         read(tmp_path)

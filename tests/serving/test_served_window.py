@@ -133,7 +133,7 @@ def test_where_the_log_shows_no_effect_everybody_gets_the_level_that_costs_nothi
 
 
 def test_a_run_without_a_model_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="has no model to serve: the run did not come so far"):
+    with pytest.raises(NotFound, match="has no model to serve; `shadowprice run --resume` goes on"):
         policy_in_words(tmp_path)
     (tmp_path / "report.html").write_text("")
     with pytest.raises(NotFound, match=r"read .*report\.html"):

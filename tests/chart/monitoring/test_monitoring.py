@@ -16,6 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import CollectorRegistry
 from rendering import CHART, ROOT, merged, render, values_of
+from snippets import pages
 
 from serving.ledger.api.headroom import HeadroomCollector
 from serving.ledger.api.metrics import LedgerCollector
@@ -87,6 +88,14 @@ def test_every_query_names_a_series_that_is_exported_or_recorded() -> None:
     asked = {name for query in queries for name in NAME.findall(query)}
     assert len(asked) > 12
     assert asked <= known
+
+
+def test_every_series_that_a_page_names_is_exported_or_recorded() -> None:
+    recorded = {rule["record"] for group in RULES["spec"]["groups"] for rule in group["rules"] if "record" in rule}
+    marked = re.compile(r"`[^`\n]+`|^ {4}.*$", re.MULTILINE)
+    named = {name for page in pages() for code in marked.findall(page.read_text()) for name in NAME.findall(code)}
+    assert len(named) > 40
+    assert named <= exported() | recorded
 
 
 def board(release: str = "spring", **dashboards: Any) -> tuple[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ def test_embeddings_come_from_the_online_store_and_the_default_fills_the_gaps(ki
 
 
 def test_a_store_that_is_not_there_or_does_not_know_the_model_says_so(kit, tmp_path):
-    with pytest.raises(Unavailable, match="create the store first"):
+    with pytest.raises(Unavailable, match="`shadowprice job featurize` makes it"):
         open_reader(tmp_path, kit.model)
     folder = kit.write_features(kit.embeddings(), tmp_path / "features")
     with pytest.raises(NotFound, match="another-model"):
