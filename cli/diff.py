@@ -96,8 +96,9 @@ def _add(
     if answer.status != "optimal":
         table.add_row(name, answer.status, "", "")
         return
-    known = before is not None and before.status == "optimal"
-    change = f"{_difference(answer, before, campaign):+,.5g}" if known else ""
+    change = ""
+    if before is not None and before.status == "optimal":
+        change = f"{_difference(answer, before, campaign):+,.5g}"
     table.add_row(name, currency.write(answer.spend.value), f"{campaign.told_in * answer.added.value:,.5g}", change)
 
 

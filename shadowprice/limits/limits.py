@@ -26,6 +26,10 @@ class Counted(Protocol):
     """A limit whose use is counted by periods."""
 
     @property
+    def name(self) -> str:
+        """First part of the names of its sums."""
+
+    @property
     def period(self) -> Period:
         """Period of one sum."""
 
