@@ -24,7 +24,6 @@ PAGES = ("*.md", "docs/*")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
 WRITTEN = {"docs/reference/command-line.md": ["-m", "cli.document"], "helm/shadowprice/README.md": ["helm/document.py"]}
 """Pages whose end is printed by a command."""
-ROW = re.compile(r"^\| \[\d+\]\((\S+\.md)\) \| (.+) \|$")
 
 
 def stage(folder: Path) -> None:
@@ -50,7 +49,8 @@ def stage(folder: Path) -> None:
 def navigation(folder: Path) -> list[Any]:
     """Return the sections and pages that docs/README.md lists, in their order.
 
-    A heading is a section; a line that ends with a colon before a list is a group in it.
+    A heading is a section; a line that ends with a colon before a list is a group in it. Records of decisions and pages
+    of results follow by their titles.
     """
     sections: list[tuple[str, list[Any]]] = []
     pages: list[Any] = []
@@ -63,11 +63,13 @@ def navigation(folder: Path) -> list[Any]:
             sections[-1][1].append({line.rstrip(":").partition(",")[0]: pages})
         elif line.startswith("- ") and (found := LINK.search(line)):
             pages.append({found[1]: place(found[2])})
-        elif found := ROW.match(line):
-            pages.append({found[2]: place(found[1])})
-    results = sorted(str(page.relative_to(folder)) for page in folder.glob("docs/results/*.md"))
-    more = [{"Results": results}, {"Contributing": "CONTRIBUTING.md"}]
-    return [{"Home": "README.md"}, {"All pages": START}, *({name: pages} for name, pages in sections), *more]
+    records, results = (
+        sorted(str(page.relative_to(folder)) for page in folder.glob(f"docs/{part}/*.md"))
+        for part in ("decisions", "results")
+    )
+    more = [{"Decision records": records}, {"Results": results}, {"Contributing": "CONTRIBUTING.md"}]
+    listed = ({name: pages} for name, pages in sections if pages)
+    return [{"Home": "README.md"}, {"All pages": START}, *listed, *more]
 
 
 def place(link: str) -> str:

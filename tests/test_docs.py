@@ -132,12 +132,6 @@ def test_the_house_of_the_architecture_is_the_one_that_the_linter_enforces() -> 
     assert drawn == [[name.strip().removeprefix("shadowprice.") for name in floor.split(":")] for floor in floors]
 
 
-def test_the_start_page_lists_every_record_with_its_title() -> None:
-    listed = re.findall(r"^- \[(\d+)\]\(decisions/(.+?)\): (.+)$", (DOCS / "README.md").read_text(), re.MULTILINE)
-    titles = [page.read_text().splitlines()[0] for page in sorted(DOCS.glob("decisions/*.md"))]
-    assert [f"# {number}. {title}" for number, _, title in listed] == titles
-
-
 def test_the_glossary_has_at_most_forty_terms_in_order() -> None:
     terms = re.findall(r"^- \*\*(.+?)\*\*: ", (DOCS / "reference" / "glossary.md").read_text(), flags=re.MULTILINE)
     assert 0 < len(terms) <= 40
