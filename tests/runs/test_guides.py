@@ -170,8 +170,8 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
         if named & {*SERVICES} and not serves(guide):
             stack.enter_context(served(tmp_path / "runs/latest", first))
         if REDIS in named:
-            for program in ("redis-server", "redis-cli"):
-                request.getfixturevalue("tool")(program)
+            request.getfixturevalue("tool")("redis-server")
+            request.getfixturevalue("tool")("redis-cli")
             server = RedisServer(tmp_path_factory.mktemp("redis"))
             stack.callback(server.stop)
             server.start()
