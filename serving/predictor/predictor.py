@@ -22,8 +22,7 @@ from serving.predictor.ledger.authorizing import Ledger, authorize
 from serving.predictor.ledger.client import Authorization
 from serving.predictor.ledger.columns import Proposals
 from serving.predictor.metrics import PredictorMetrics
-from serving.predictor.proposals import merged, proposals_of, with_versions
-from serving.predictor.wanted import Group, groups_of, want
+from serving.predictor.wanted import Group, groups_of, merged, proposals_of, want, with_versions
 from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side

@@ -18,6 +18,7 @@ from shadowprice.campaign.campaign_fields import CampaignFields
 from shadowprice.campaign.campaign_validity import check_campaign
 from shadowprice.campaign.fields import number, real
 from shadowprice.campaign.options import NUMBERS, read_options, written_options
+from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import Terms
 from shadowprice.campaign.terms_fields import Side
 from shadowprice.currency import Currency
@@ -46,6 +47,11 @@ class Campaign(CampaignFields):
         check_campaign(self)
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
         object.__setattr__(self, "rules", tuple(self.rules))
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Segments of a delivery; empty of another campaign."""
+        return tuple(segment for terms in self.sides.values() for segment in terms.segments)
 
     @property
     def earned(self) -> str:

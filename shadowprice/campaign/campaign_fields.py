@@ -12,7 +12,6 @@ from shadowprice.campaign.budget import Budget
 from shadowprice.campaign.choices import RESPONSES, Objective, Policy
 from shadowprice.campaign.long_term import LongTerm
 from shadowprice.campaign.portfolio import PortfolioTerms
-from shadowprice.campaign.segments import Segment
 from shadowprice.campaign.terms import Terms
 from shadowprice.campaign.terms_fields import Side
 from shadowprice.currency import USD
@@ -110,11 +109,6 @@ class CampaignFields:
             drawn=(1.0 - out) * (drawn + policy * self.exploration),
             held=out + (1.0 - out) * held,
         )
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Segments of a delivery; empty of another campaign."""
-        return tuple(segment for terms in self.sides.values() for segment in terms.segments)
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:

@@ -38,10 +38,15 @@ def check_campaign(campaign: CampaignFields) -> None:
     _check_delivery(campaign)
     chosen = campaign.answer_shares.chosen
     require(not chosen <= 0, "campaign.experiment.arms.share", "leaves no requests to the price; lower a share")
-    paid = () if campaign.segments else campaign.sides
+    paid = () if _delivery(campaign) else campaign.sides
     campaign.limits.check_within(campaign.name, campaign.budget.name, paid, [*campaign.arms, CANARY])
     check_rules(campaign.rules, campaign.offer_ids)
     check_weights(campaign.exploration_weights, campaign.offer_ids)
+
+
+def _delivery(campaign: CampaignFields) -> bool:
+    """Return whether a campaign has segments of exact sizes."""
+    return any(terms.segments for terms in campaign.sides.values())
 
 
 def _check_window(campaign: CampaignFields) -> None:
@@ -59,7 +64,7 @@ def _check_window(campaign: CampaignFields) -> None:
     more = "must be 1: a customer redeems once; only a merchant paid on response may have more"
     require(once, "campaign.sides.customer.most_units", more)
     one = "a delivery has one side: its segments are all that is priced"
-    require(len(sides) == 1 or not campaign.segments, "campaign.sides", one)
+    require(len(sides) == 1 or not _delivery(campaign), "campaign.sides", one)
 
 
 def _check_budget(campaign: CampaignFields) -> None:
@@ -81,7 +86,7 @@ def _check_budget(campaign: CampaignFields) -> None:
 
 def _check_delivery(campaign: CampaignFields) -> None:
     """Check that a delivery, which pays nothing, has no terms of payment."""
-    if not campaign.segments:
+    if not _delivery(campaign):
         return
     for name in ("experiment", "holdout"):
         require(getattr(campaign, name) is None, f"campaign.{name}", "a delivery has exact sizes and no arms")
@@ -93,7 +98,7 @@ def _check_objective(campaign: CampaignFields) -> None:
     """Check the objective, and the terms that need one in money."""
     in_money, sides, budget = campaign.in_money, campaign.sides, campaign.budget
     predicted = "must be responses: the model of a delivery predicts the value"
-    require(not (in_money and campaign.segments), "campaign.objective", predicted)
+    require(not (in_money and _delivery(campaign)), "campaign.objective", predicted)
     offers = "must be responses: the budget counts offers and no money"
     require(not (in_money and campaign.currency == OFFERS), "campaign.objective", offers)
     own = [side for side, terms in sides.items() if terms.worth]

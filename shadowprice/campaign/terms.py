@@ -26,6 +26,29 @@ class Terms(TermsFields):
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
         check_terms(self)
 
+    @property
+    def control(self) -> bool:
+        """Return whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
+        return not self.amounts or self.levels != self.amounts or not self.levels[0]
+
+    @property
+    def incentives(self) -> tuple[int, ...]:
+        """Incentive of each level in minor units: 0 in a delivery, and of an offer without a value in money.
+
+        That of a level in percent is its cap.
+        """
+        return (0,) * len(self.segments) if self.segments else self.amounts or self.levels
+
+    @property
+    def unit_costs(self) -> tuple[int, ...]:
+        """Cost r of one incentive of each level: the incentive, where the offer has no other cost."""
+        return self.costs or self.incentives
+
+    @property
+    def reserved(self) -> tuple[int, ...]:
+        """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
+        return tuple(self.most_units * cost for cost in self.unit_costs)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, without what is left at its default; :meth:`from_dict` is the inverse."""
         content: dict[str, Any] = {"levels": list(self.levels), "cost_basis": self.cost_basis, "weight": self.weight}

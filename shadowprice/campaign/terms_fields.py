@@ -63,26 +63,3 @@ class TermsFields:
     percent: tuple[Percent | None, ...] = ()
     least_spends: tuple[int, ...] = ()
     valid_hours: tuple[int, ...] = ()
-
-    @property
-    def control(self) -> bool:
-        """Return whether the lowest level is a control. Vouchers, whose levels are their discounts, have none."""
-        return not self.amounts or self.levels != self.amounts or not self.levels[0]
-
-    @property
-    def incentives(self) -> tuple[int, ...]:
-        """Incentive of each level in minor units: 0 in a delivery, and of an offer without a value in money.
-
-        That of a level in percent is its cap.
-        """
-        return (0,) * len(self.segments) if self.segments else self.amounts or self.levels
-
-    @property
-    def unit_costs(self) -> tuple[int, ...]:
-        """Cost r of one incentive of each level: the incentive, where the offer has no other cost."""
-        return self.costs or self.incentives
-
-    @property
-    def reserved(self) -> tuple[int, ...]:
-        """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
-        return tuple(self.most_units * cost for cost in self.unit_costs)

@@ -32,8 +32,9 @@ def check_terms(terms: TermsFields) -> None:
     require(several or not terms.most_units > 1, "most_units", "must be 1 where nothing is paid on response")
     for name in ("amounts", "costs", "least_spends", "valid_hours"):
         _check_amounts(terms, name)
+    largest = 0 if terms.segments and not terms.costs else max(terms.costs or terms.amounts or terms.levels)
     above = f"times the largest cost must not be above {MOST_AMOUNT} minor units"
-    require(max(terms.reserved) <= MOST_AMOUNT, "most_units", above)
+    require(terms.most_units * largest <= MOST_AMOUNT, "most_units", above)
     numbered = terms.levels in (tuple(range(len(terms.amounts))), terms.amounts) and terms.offers
     needed = "need offers that name the levels, and levels 0, 1, … or equal to the amounts"
     require(numbered or not terms.amounts, "amounts", needed)

@@ -200,7 +200,7 @@ def limit_lines(
         yield f"| {limit.name} | {limit.outcome} a {each} | {len(period):,} | {came} | {limit.limit:g} |"
     for limit in limits:
         if limit not in measured:
-            yield from ("", f"Limit {limit.name} is left out: give --outcomes a file with a column `{limit.outcome}`.")
+            yield from ("", f"Limit {limit.name} is left out: the second outcomes have no column `{limit.outcome}`.")
     if any(limit.where for limit in measured):
         yield from ("", "A condition of a limit counts the requests for which it held when they were decided.")
 

@@ -74,7 +74,7 @@ def redis(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[str]:
 
 RESPONSES, LEDGER = "shadowprice/responses", "serving/ledger"
 GENERATED = (f"{LEDGER}/api/items.py", "serving/predictor/ledger/columns.py")
-FIELD = ("shadowprice/pacing/decision_log/records.py", f"{LEDGER}/sqlite/database.py", "serving/predictor/proposals.py")
+FIELD = ("shadowprice/pacing/decision_log/records.py", f"{LEDGER}/sqlite/database.py", "serving/predictor/wanted.py")
 PAGE_OF_A_REQUEST = "serving/console/templates/request.html.jinja"
 TOUCHED = {
     "A response model": (

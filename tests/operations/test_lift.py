@@ -425,7 +425,7 @@ def test_second_outcomes_get_the_lift_that_a_value_would_have(tmp_path: Path, ca
     assert f"| few | x_complaints a day | {len(rows):,} | {days.max():.4g} | 30 |" in page
     assert f"| rate | x_complaints a request | {own.size:,} | {own.mean():.4g} | 0.2 |" in page
     assert f"| north | x_complaints a campaign | {north.sum():,} | {complaints[north].sum():.4g} | 80 |" in page
-    assert "Limit other is left out: give --outcomes a file with a column `x_returns`." in page
+    assert "Limit other is left out: the second outcomes have no column `x_returns`." in page
 
     table.assign(request_id="other").to_parquet(tmp_path / "outcomes.parquet")
     with pytest.raises(InvalidInput, match="each once"):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.allocation.sources import campaign as source
+from shadowprice.allocation.sources import side as source
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput

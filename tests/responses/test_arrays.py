@@ -7,8 +7,19 @@ import pytest
 import torch
 from scipy import special
 
-from shadowprice.responses.arrays import library, relu, sigmoid, softmax_mean, softplus, unit_length
-from shadowprice.responses.layers.formulas import cumulative_hazard, line, redemption, sensitivity, two_towers
+from shadowprice.responses.arrays import (
+    cumulative_hazard,
+    library,
+    line,
+    redemption,
+    relu,
+    sensitivity,
+    sigmoid,
+    softmax_mean,
+    softplus,
+    two_towers,
+    unit_length,
+)
 
 X = np.random.default_rng(0).normal(scale=4.0, size=(7, 5))
 VALUE = np.array([0.5, -1.0, 2.0, 0.0, 3.0])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.errors import NotFound
-from shadowprice.responses.layers.formulas import RATE_SCALE
+from shadowprice.responses.arrays import RATE_SCALE
 from shadowprice.responses.layers.heads import LAYERS, Head
 
 

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.arrays import inverse_softplus, softplus, unit_length
-from shadowprice.responses.layers.formulas import line, two_towers
+from shadowprice.responses.arrays import inverse_softplus, line, softplus, two_towers, unit_length
 from shadowprice.responses.layers.heads import DssmHead
 from shadowprice.responses.layers.logit import LogitLayer
 

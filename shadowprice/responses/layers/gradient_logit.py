@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.arrays import inverse_softplus
-from shadowprice.responses.layers.formulas import line, sensitivity
+from shadowprice.responses.arrays import inverse_softplus, line, sensitivity
 from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.layers.logit import LogitLayer
 

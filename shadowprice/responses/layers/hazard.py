@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.checks import require, require_one_of
+from shadowprice.responses.arrays import RATE_SCALE, cumulative_hazard
 from shadowprice.responses.calibration import hazard_factor
 from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.formulas import RATE_SCALE, cumulative_hazard
 from shadowprice.responses.layers.heads import HazardHead
 from shadowprice.responses.weights import means_by_level
 

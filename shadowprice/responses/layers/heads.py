@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.limits import OUTCOME
-from shadowprice.responses.arrays import Array, affine, library, sigmoid, softplus
-from shadowprice.responses.layers.formulas import (
+from shadowprice.responses.arrays import (
     RATE_SCALE,
+    Array,
+    affine,
     cumulative_hazard,
+    library,
     line,
     redemption,
     sensitivity,
+    sigmoid,
+    softplus,
     two_towers,
 )
 from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides

@@ -8,11 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.arrays import inverse_softplus, softplus
+from shadowprice.responses.arrays import inverse_softplus, line, softplus
 from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.extremes import ResponseLimits
-from shadowprice.responses.layers.formulas import line
 from shadowprice.responses.layers.heads import LinearHead
 
 

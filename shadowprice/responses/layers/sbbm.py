@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.checks import require, require_one_of
-from shadowprice.responses.arrays import inverse_softplus, softplus
-from shadowprice.responses.layers.formulas import line, sensitivity
+from shadowprice.responses.arrays import inverse_softplus, line, sensitivity, softplus
 from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.layers.logit import LogitLayer
 

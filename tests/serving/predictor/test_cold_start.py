@@ -13,7 +13,7 @@ from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
-from operations import solve
+from operations.common import solver as solve
 from operations.common.solver import Solver
 from serving.predictor import context, features
 from serving.predictor.active import Active, ServedModel
