@@ -7,6 +7,7 @@ import pytest
 import ray
 
 from operations import featurize as module
+from operations.common import snapshots
 from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.prepare import run as prepare
@@ -17,7 +18,7 @@ from shadowprice.responses.inputs import snapshot_folder
 def test_the_snapshot_is_the_same_whoever_joins_the_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"customers": 300, "merchants": 80, "both": 10, "trials": 2}
     prepare(PrepareJob(tables=tmp_path / "tables", dataset="world", options=options))
-    monkeypatch.setattr(module, "BATCH", 60)
+    monkeypatch.setattr(snapshots, "BATCH", 60)
     started = []
     monkeypatch.setattr(ray, "init", lambda init=ray.init, **given: started.append(given) or init(**given))
     found = []
