@@ -15,7 +15,7 @@ from shadowprice.datasets import load
 from shadowprice.tables import Tables
 
 MAPPING = Path(__file__).with_suffix(".yaml")
-"""How the platform describes its files."""
+"""Mapping of the platform's files."""
 
 
 def play_funds(

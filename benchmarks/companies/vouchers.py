@@ -14,7 +14,7 @@ from shadowprice.pacing.replay.day import draw_day
 from shadowprice.tables import SessionTables
 
 MAPPING = Path(__file__).with_suffix(".yaml")
-"""How the company describes its files."""
+"""Mapping of the company's files."""
 
 
 def play_vouchers(
