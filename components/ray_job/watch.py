@@ -61,10 +61,17 @@ def run_to_end(
         Unavailable: no operator takes the job, or the API server is away for too long.
     """
     name = manifest["metadata"]["name"]
-    with _on_termination(_interrupt):
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        # Python drops what a handler raises while an object is being finalized, so the loop asks for it too.
+        stopped.set()
+        raise KeyboardInterrupt
+
+    with _on_termination(stop):
         try:
             _start(jobs, manifest, patience, say)
-            _follow(jobs, name, patience, say)
+            _follow(jobs, name, patience, say, stopped)
         except (KeyboardInterrupt, SystemExit, _NobodyCame):
             # A stop comes twice, to the group and from the launcher.
             with _on_termination(signal.SIG_IGN):
@@ -119,10 +126,12 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
         say(f"RayJob {name} is there")
 
 
-def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], None]) -> None:
+def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], None], stopped: threading.Event) -> None:
     seen, shown = False, ""
     started = time.monotonic()
     while True:
+        if stopped.is_set():
+            raise KeyboardInterrupt
         existing = answered(lambda: jobs.get(name), patience, say)
         if existing is None or "deletionTimestamp" in existing["metadata"]:
             raise RayJobFailed(f"RayJob {name} was deleted by another before it ended")
@@ -152,10 +161,6 @@ def _failed(status: dict[str, Any]) -> bool:
 def _text(status: dict[str, Any]) -> str:
     parts = [status.get(key) for key in ("jobDeploymentStatus", "jobStatus", "reason", "message", "dashboardURL")]
     return ", ".join(str(part) for part in parts if part) or "waiting for the operator"
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -339,6 +340,23 @@ def test_a_stop_of_the_group_that_comes_twice_removes_the_job_also_while_the_ser
     assert "KeyboardInterrupt" in told
     assert cluster.jobs == {}
     assert len(cluster.deleted) == 1
+
+
+def test_a_stop_that_python_drops_is_followed_all_the_same(
+    ask, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = KubernetesRayJobs.get
+
+    def got(jobs: KubernetesRayJobs, name: str) -> dict[str, Any] | None:
+        with suppress(KeyboardInterrupt):  # as where it comes while an object is being finalized
+            os.kill(os.getpid(), signal.SIGTERM)
+        return get(jobs, name)
+
+    monkeypatch.setattr(KubernetesRayJobs, "get", got)
+    cluster._reconcile = lambda job: job.setdefault("status", {}).update(jobDeploymentStatus="Running")  # type: ignore
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+    assert cluster.jobs == {}
 
 
 def test_a_killed_step_leaves_a_job_that_ends_with_its_pods_and_at_its_deadline(
