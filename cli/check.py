@@ -62,13 +62,15 @@ def check(
         lost = json.loads(to_json(counted))
         print(
             json.dumps(
-                {"valid": True, **facts, "learned_from": lost, "evidence": by_side, "seconds": round(seconds, 2)}
+                {"valid": True, **facts, "notes": tables.notes, "learned_from": lost, "evidence": by_side, "seconds": round(seconds, 2)}
             )
         )
         return
     console = Console()
     console.print("The files can be used.")
     _print_rows(console, facts["rows"], counted)
+    for name, note in tables.notes.items():
+        console.print(f"{name}: {note}", soft_wrap=True, markup=False, highlight=False)
     for side, levels in facts["levels"].items():
         line = f"levels of {side}s: {', '.join(map(currency.write, levels))}"
         if side in facts["offers"]:

@@ -27,5 +27,5 @@ def load(
         tables=tables,
         split=Split.between(**mapping.split),
         currency=mapping.currency,
-        notes={"source": f"the files of {Path(data).name}"},
+        notes={"source": f"the files of {Path(data).name}", **tables.notes},
     )

@@ -7,19 +7,17 @@ import re
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require
-from shadowprice.currency import Currency, check_code
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.document import read_yaml
 from shadowprice.mapping.files.blocks import codec_of
-from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, reject_unknown
-from shadowprice.tables.schema import CAMPAIGN_TABLES, SESSION_TABLES, kind_of
+from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, currency_code, reject_unknown, split_options, time_zone
+from shadowprice.tables.schema import CAMPAIGN_TABLES, FLAG, SESSION_TABLES, TEXT, TIME, WHOLE, kind_of
 
 RESULTS = frozenset(
     ("observed_at", "mature", "cost_paid", "redeemed", "clicked", "amount", "share_count", "share_count_before")
@@ -31,6 +29,13 @@ FACE_VALUE, COST, DEMAND = "face_value", "cost", "demand"
 PERCENT, MIN_SPEND = "percent", "min_spend"
 OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND, "valid_hours")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
+ORDER = {
+    **{"order_id": TEXT, "account_id": TEXT, "ordered_at": TIME, "canceled": FLAG, "code": TEXT},
+    **dict.fromkeys(("total", "amount", "discount", "refunded"), WHOLE),
+}
+"""Columns of ``order`` and their types: lines of orders, from which the outcomes of customers follow."""
+LINES = ("", "same", "sum")
+"""Ways to read an order of several lines: each line repeats the amounts of the order, or they add up."""
 VOUCHER_TABLES = (*SESSION_TABLES, "offer", "outcome", "campaign")
 """Tables of a voucher log: collected vouchers, carts and orders, terms, redemptions, and the campaign."""
 USER_ID = "user_id"
@@ -103,11 +108,17 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of one canonical table that come from one source; ``where`` is SQL that keeps some of them."""
+    """Rows of one canonical table that come from one source; ``where`` is SQL that keeps some of them.
+
+    days   of ``order``: window after an offer in which orders are its outcome
+    lines  of ``order``: one of :data:`LINES`
+    """
 
     source: Source
     columns: MappingABC[str, Column]
     where: str = ""
+    days: float = 7.0
+    lines: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +166,10 @@ def read_mapping(path: str | Path) -> Mapping:
         name: [_table(name, part, sources, place) for place, part in _parts(name, entry)]
         for name, entry in Kinds.mapping(document.get("tables"), "tables").items()
     }
+    one = len(tables.get("order", [])) <= 1
+    require(one, "tables.order", "is one table; files of the same columns are one source, with a * in its name")
     vouchers = "session" in tables
-    known = VOUCHER_TABLES if vouchers else CAMPAIGN_TABLES
+    known = VOUCHER_TABLES if vouchers else (*CAMPAIGN_TABLES, "order")
     unknown = sorted(set(tables) - set(known))
     require(not unknown, "tables", f"{unknown} are no tables; there are {', '.join(known)}")
     campaign = Kinds.texts(document.get("campaign"), "campaign")
@@ -175,7 +188,7 @@ def read_mapping(path: str | Path) -> Mapping:
         timezone=time_zone(document.get("timezone", ""), "timezone"),
         repeated_hour=Kinds.choice(document.get("repeated_hour", ""), ("", "first", "second"), "repeated_hour"),
         tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
-        split=_split(document, time_zone(document.get("timezone", ""), "timezone"), vouchers),
+        split=split_options(document, time_zone(document.get("timezone", ""), "timezone"), vouchers),
     )
 
 
@@ -219,7 +232,7 @@ def source_of(name: str, given: Any, place: str) -> Source:
 
 def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str) -> Table:
     entry = Kinds.mapping(given, place)
-    reject_unknown(entry, ("from", "columns", "features", "where"), place)
+    reject_unknown(entry, ("from", "columns", "features", "where", *(("days", "lines") if table == "order" else ())), place)
     name = Kinds.text(entry.get("from", next(iter(sources)) if len(sources) == 1 else ""), f"{place}.from")
     require(name in sources, f"{place}.from", f"must be one of the sources {', '.join(sources)}; got {name!r}")
     columns = {
@@ -228,7 +241,15 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     }
     columns |= _features(entry.get("features", {}), f"{place}.features")
     _check_columns(table, columns, f"{place}.columns")
-    return Table(source=sources[name], columns=columns, where=Kinds.text(entry.get("where", ""), f"{place}.where"))
+    days = Kinds.number(entry.get("days", "7"), f"{place}.days")
+    require(days > 0, f"{place}.days", "must be above 0")
+    return Table(
+        source=sources[name],
+        columns=columns,
+        where=Kinds.text(entry.get("where", ""), f"{place}.where"),
+        days=days,
+        lines=Kinds.choice(entry.get("lines", ""), LINES, f"{place}.lines"),
+    )
 
 
 def column_of(given: Any, place: str) -> Column:
@@ -264,13 +285,14 @@ def _features(given: Any, place: str) -> dict[str, Column]:
 
 
 def _check_columns(table: str, columns: MappingABC[str, Any], place: str) -> None:
-    if table not in (*CAMPAIGN_TABLES, *SESSION_TABLES):
+    if table not in (*CAMPAIGN_TABLES, *SESSION_TABLES, "order"):
         return
-    more = {"exposure": RESULTS | {*OFFERED}, "behaviour": {USER_ID}}.get(table, frozenset())
+    more = {"exposure": RESULTS | {*OFFERED}, "behaviour": {USER_ID}, "order": {*ORDER}}.get(table, frozenset())
     for name in columns:
-        if kind_of(table, name) is None and name not in more:
+        if name not in more and (table == "order" or kind_of(table, name) is None):
+            page = "mapping" if table == "order" else "tables"
             raise InvalidInput(
-                f"is not a column of {table}; docs/reference/tables.md lists them, and features are named "
+                f"is not a column of {table}; docs/reference/{page}.md lists them, and features are named "
                 "x_… (numbers) or c_… (text)",
                 field=f"{place}.{name}",
             )
@@ -287,39 +309,3 @@ def _with_sides(table: str, parts: Sequence[Table], campaign: MappingABC[str, st
         else Table(source=part.source, columns={**part.columns, "side": Column(constant=sides[0])}, where=part.where)
         for part in parts
     ]
-
-
-def currency_code(given: Any) -> str:
-    """Return a code of ISO 4217, or the word for numbers of offers, or raise :class:`InvalidInput`."""
-    return check_code(Kinds.text(given, "currency"), "currency")
-
-
-def time_zone(given: Any, place: str) -> str:
-    """Return the name of a time zone, which may be empty, or raise :class:`InvalidInput`."""
-    zone = Kinds.text(given, place)
-    try:
-        if zone:
-            ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidInput(f"must be a time zone such as Europe/Berlin; got {zone!r}", field=place) from error
-    return zone
-
-
-def _split(given: MappingABC[str, Any], zone: str, vouchers: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = Kinds.texts(given.get("split"), "split")
-    reject_unknown(
-        entry, ("test_from", "label_delay_days", *(() if vouchers else ("validation_from", "purge"))), "split"
-    )
-    for key in ("validation_from", "test_from"):
-        if key in entry:
-            try:
-                at = datetime.fromisoformat(entry[key])
-            except ValueError as error:
-                reason = f"must be a time such as 2026-05-01; got {entry[key]!r}"
-                raise InvalidInput(reason, field=f"split.{key}") from error
-            entry[key] = at if at.tzinfo or not zone else at.replace(tzinfo=ZoneInfo(zone))
-    if "label_delay_days" in entry:
-        entry["label_delay_days"] = Kinds.number(entry["label_delay_days"], "split.label_delay_days")
-    if "purge" in entry:
-        entry["purge"] = Kinds.choice(entry["purge"], ("true", "false"), "split.purge") == "true"
-    return entry

@@ -3,8 +3,11 @@
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from shadowprice.currency import check_code
 from shadowprice.errors import InvalidInput
 
 Unit = Literal["major", "minor"]
@@ -79,6 +82,43 @@ def reject_unknown(given: Mapping[str, Any], known: Iterable[str], place: str) -
             near = difflib.get_close_matches(str(key), names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise InvalidInput(f"there is no such key; {hint}", field=f"{place}: {str(key)[:SHOWN_CHARACTERS]}")
+
+
+def currency_code(given: Any) -> str:
+    """Return a code of ISO 4217, or the word for numbers of offers, or raise :class:`InvalidInput`."""
+    return check_code(Kinds.text(given, "currency"), "currency")
+
+
+def time_zone(given: Any, place: str) -> str:
+    """Return the name of a time zone, which may be empty, or raise :class:`InvalidInput`."""
+    zone = Kinds.text(given, place)
+    try:
+        if zone:
+            ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInput(f"must be a time zone such as Europe/Berlin; got {zone!r}", field=place) from error
+    return zone
+
+
+def split_options(given: Mapping[str, Any], zone: str, vouchers: bool) -> dict[str, Any]:
+    """Return the options of the split, or raise :class:`InvalidInput` that names their place."""
+    entry: dict[str, Any] = Kinds.texts(given.get("split"), "split")
+    reject_unknown(
+        entry, ("test_from", "label_delay_days", *(() if vouchers else ("validation_from", "purge"))), "split"
+    )
+    for key in ("validation_from", "test_from"):
+        if key in entry:
+            try:
+                at = datetime.fromisoformat(entry[key])
+            except ValueError as error:
+                reason = f"must be a time such as 2026-05-01; got {entry[key]!r}"
+                raise InvalidInput(reason, field=f"split.{key}") from error
+            entry[key] = at if at.tzinfo or not zone else at.replace(tzinfo=ZoneInfo(zone))
+    if "label_delay_days" in entry:
+        entry["label_delay_days"] = Kinds.number(entry["label_delay_days"], "split.label_delay_days")
+    if "purge" in entry:
+        entry["purge"] = Kinds.choice(entry["purge"], ("true", "false"), "split.purge") == "true"
+    return entry
 
 
 def _shown(value: Any) -> str:

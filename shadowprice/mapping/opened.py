@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from shadowprice.errors import InvalidInput
@@ -75,6 +75,24 @@ class Opened:
             return self.source.label, row, None
         own = row - piece.first
         return piece.label, own, None if piece.line_of is None else piece.line_of(own)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a canonical table.
+
+    query    gives its columns, and the row of the source; rows in the order of the source
+    columns  of the table
+    source   name of the file, for messages
+    labels   canonical column → the user's own
+    opened   the source, None where the rows follow from other tables or are in the mapping
+    """
+
+    query: str
+    columns: tuple[str, ...]
+    source: str
+    labels: Mapping[str, str]
+    opened: Opened | None = None
 
 
 def quoted(name: str) -> str:

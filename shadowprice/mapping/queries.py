@@ -2,20 +2,18 @@
 
 from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import duckdb
 
 from shadowprice.campaign import SIDES
-from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import (
     COST,
-    DEMAND,
     FACE_VALUE,
-    MIN_SPEND,
     OFFERED,
+    ORDER,
     PERCENT,
     RESULTS,
     Column,
@@ -23,31 +21,15 @@ from shadowprice.mapping.description import (
     Table,
 )
 from shadowprice.mapping.expressions import columns_of
-from shadowprice.mapping.opened import ROW, Opened, quoted
+from shadowprice.mapping.opened import ROW, Opened, Part, quoted
+from shadowprice.mapping.orders import ordered
+from shadowprice.mapping.outcomes import completed, own_results, refuse_results
 from shadowprice.mapping.sources import disk_full, table_of
 from shadowprice.tables.schema import TEXT, kind_of
 
 KINDS = {"customer": "coupon", "merchant": "commission"}
 """Kind of the offers of a side, where no file lists the offers."""
 _NO_ROW = f"CAST(NULL AS BIGINT) AS {quoted(ROW)}"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows of a canonical table.
-
-    query    gives its columns, and the row of the source; rows in the order of the source
-    columns  of the table
-    source   name of the file, for messages
-    labels   canonical column → the user's own
-    opened   the source, None where the rows follow from other tables or are in the mapping
-    """
-
-    query: str
-    columns: tuple[str, ...]
-    source: str
-    labels: MappingABC[str, str]
-    opened: Opened | None = None
 
 
 def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str, set[str]]:
@@ -69,23 +51,32 @@ def wanted_columns(db: duckdb.DuckDBPyConnection, mapping: Mapping) -> dict[str,
     return names_of
 
 
-def table_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened]) -> dict[str, list[Part]]:
+def table_parts(
+    db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Opened], notes: dict[str, str]
+) -> dict[str, list[Part]]:
     """Return the parts of each table; those that have rows of a file become tables of ``db``, in place of the sources.
 
     Tables that no file has follow from the others: the offers are the values that were offered, the accounts those
-    that a request or an edge names, and the results may be columns of the offers that were made.
+    that a request or an edge names, and the results may be columns of the offers that were made, or follow from orders,
+    of which ``notes`` gets what was left out.
 
     Raises:
         InvalidInput: a source has no such column, or an expression is not SQL.
     """
     parts = own_parts(db, mapping, own)
     made = parts["exposure"]
-    if parts.get("outcome"):
+    offers = parts.get("offer", [])
+    if parts.get("outcome") or "order" in parts:
         for part in made:
-            _refuse_results(part)
+            refuse_results(part)
+        outcomes = [completed(part, made, offers, mapping) for part in parts.get("outcome", ())]
+        for orders in parts.pop("order", ()):
+            outcome, notes["orders"] = ordered(db, orders, made, mapping)
+            outcomes.append(completed(outcome, made, offers, mapping, used="used"))
+        parts["outcome"] = outcomes
     if "outcome" not in parts:
-        parts["outcome"] = [_results(part, mapping) for part in made if set(part.columns) & RESULTS]
-    if "offer" not in parts:
+        parts["outcome"] = [own_results(part, mapping) for part in made if set(part.columns) & RESULTS]
+    if not offers:
         parts["offer"] = _offers(made)
     parts["exposure"] = [_offered(part) for part in made]
     accounts = parts.get("account", [])
@@ -121,7 +112,8 @@ def _mapped(
         raise InvalidInput("needs offer_id: the cap does not tell percentages apart", field=f"{place}.columns")
     sql: dict[str, str] = {}
     for name, column in columns.items():
-        kind = kind_of(table, name) or kind_of("outcome" if name in RESULTS else "offer", name) or TEXT
+        more = kind_of("outcome" if name in RESULTS else "offer", name) or TEXT
+        kind = ORDER[name] if table == "order" else kind_of(table, name) or more
         try:
             sql[name] = column_sql(db, column, name, kind, own.get(given.source.name), mapping)
         except InvalidInput as error:
@@ -146,66 +138,6 @@ def _mapped(
 
 def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
     return {name: column.label for name, column in columns.items()}
-
-
-def _results(part: Part, mapping: Mapping) -> Part:
-    """Results that are columns of the offers that were made; a row without any has none yet.
-
-    Without a column for it, the cost of the offer was paid: always where the campaign pays on grant, else for each
-    redemption. Of an offer in percent that is its part of the order's amount. A place of a delivery costs nothing.
-    """
-    names = [name for name in part.columns if name in RESULTS]
-    require("observed_at" in names, "tables.exposure.columns.observed_at", "is missing: when the result was known")
-    selected = ", ".join([quoted(ROW), "request_id", *names])
-    if "mature" not in names:
-        selected += ", 'true' AS mature"
-    if "cost_paid" not in names:
-        priced = [name for name in (COST, FACE_VALUE) if name in part.columns]
-        if any(DEMAND in offers.columns for offers in mapping.tables.get("offer", ())):
-            priced = ["'0'"]
-        if "redeemed" not in part.columns or not priced:
-            reason = f"is missing in {part.source}: what was paid; it follows from redeemed and a face_value or cost"
-            raise InvalidInput(reason, field="tables.exposure.columns.cost_paid")
-        granted = "false"
-        if "campaign" in mapping.tables:
-            bases = {side: mapping.tables["campaign"][0].columns.get(f"cost_basis_{side}") for side in SIDES}
-            sides = [f"'{side}'" for side, base in bases.items() if base and base.constant == "on_grant"]
-            granted = f"side IN ({', '.join(sides)})" if sides else granted
-        paid = f"coalesce({', '.join(priced)})"
-        if PERCENT in part.columns:
-            paid = f"CASE WHEN {PERCENT} IS NULL THEN {paid} ELSE {_part_paid(part)} END"
-        selected += f", CASE WHEN TRY_CAST(redeemed AS DOUBLE) = 1 OR {granted} THEN {paid} ELSE '0' END AS cost_paid"
-    known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
-    columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
-    paid_by = next((part.labels[name] for name in ("cost_paid", COST, FACE_VALUE) if name in part.labels), "")
-    labels = {**part.labels, "cost_paid": paid_by}
-    query = f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})"
-    return replace(part, query=query, columns=columns, labels=labels)
-
-
-def _refuse_results(part: Part) -> None:
-    """Refuse results in the table exposure beside a table outcome, which alone would be read."""
-    names = [f"{name} ({part.labels[name]})" for name in part.columns if name in RESULTS]
-    if names:
-        reason = f"has results beside the table outcome: move {', '.join(names)} there, with request_id and mature"
-        raise InvalidInput(reason, field="tables.exposure.columns")
-
-
-def _part_paid(part: Part) -> str:
-    """Return the SQL of what an offer in percent pays for its order.
-
-    Raises:
-        InvalidInput: the amounts of orders, or the caps, are not mapped.
-    """
-    for name in ("amount", FACE_VALUE):
-        if name not in part.columns:
-            reason = f"is missing: what was paid; or map {name}, from which offers in percent tell it"
-            raise InvalidInput(reason, field="tables.exposure.columns.cost_paid")
-    order, percent, cap = (f"TRY_CAST({name} AS DOUBLE)" for name in ("amount", PERCENT, FACE_VALUE))
-    paid = f"CAST(CAST(least(round({percent} / 100 * {order}), {cap}) AS BIGINT) AS VARCHAR)"
-    if MIN_SPEND not in part.columns:
-        return paid
-    return f"CASE WHEN {order} < coalesce(TRY_CAST({MIN_SPEND} AS DOUBLE), 0) THEN '0' ELSE {paid} END"
 
 
 def _offered(part: Part) -> Part:

@@ -7,24 +7,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import duckdb
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from shadowprice.checks import require
-from shadowprice.errors import InvalidInput, TableProblem
+from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
-from shadowprice.mapping.description import Column, Mapping, column_of, currency_code, source_of, time_zone
+from shadowprice.mapping.description import LINES, Column, Mapping, column_of, source_of
 from shadowprice.mapping.document import read_yaml
 from shadowprice.mapping.expressions import columns_of
-from shadowprice.mapping.faults import unusable
-from shadowprice.mapping.keys import Kinds, Unit, reject_unknown
+from shadowprice.mapping.faults import Lines
+from shadowprice.mapping.keys import Kinds, Unit, currency_code, reject_unknown, time_zone
 from shadowprice.mapping.opened import ROW, Opened, literal, quoted
 from shadowprice.mapping.sources import disk_full, open_sources, table_of
-from shadowprice.tables.coercion import coerce, split_refused
 from shadowprice.tables.database import empty_database
-from shadowprice.tables.problems import SHOWN_CHARACTERS, SHOWN_ROWS
 from shadowprice.tables.schema import TEXT, TIME, WHOLE
 
 KEYS = ("currency", "money", "timezone", "repeated_hour", "source", "columns", "where", "lines")
@@ -41,8 +37,6 @@ COLUMNS = {
 """Canonical columns, and their types."""
 REQUIRED = ("order_id", "code", "redeemed_at", "discount")
 MONEY = ("discount", "total", "refunded")
-LINES = ("", "sum", "same")
-"""Ways to read an order of several lines: their amounts add up, or each line repeats those of the order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +46,7 @@ class Redemptions:
     lines      columns of :data:`COLUMNS` and ``line``, the line in the file; amounts in minor units, 0 where there is
                none, and without a value in another currency
     without    number of lines without a code
-    combine    one of :data:`LINES`
+    combine    one of :data:`~shadowprice.mapping.description.LINES`
     currency   of the mapping
     totals     whether the lines have totals of orders
     """
@@ -139,46 +133,16 @@ def _queried(
 
 def _checked(frame: pd.DataFrame, columns: MappingABC[str, Column], opened: Opened, currency: str) -> pd.DataFrame:
     """Return the lines in their canonical types; a cell that does not fit is refused with its line."""
-    problems: list[TableProblem] = []
+    found = Lines(frame, COLUMNS, {name: column.label for name, column in columns.items()}, opened)
     rows = frame[ROW].to_numpy()
-    known: dict[str, pd.Series[Any]] = {"line": pd.Series([opened.at(int(row))[2] or int(row) for row in rows])}
-    file = opened.source.label
-
-    def refuse(name: str, wrong: NDArray[np.bool_], reason: str) -> None:
-        first = np.flatnonzero(wrong)
-        if len(first):
-            cell = frame[name].iloc[first[0]]
-            shown = "" if pd.isna(cell) else f"; got {str(cell)[:SHOWN_CHARACTERS]!r}"
-            at = [opened.at(int(rows[row])) for row in first[:SHOWN_ROWS]]
-            lines = tuple(line for _, _, line in at if line is not None)
-            problems.append(
-                TableProblem(
-                    file, columns[name].label, f"{reason}{shown} [{name}]", tuple(at[1] for at in at), len(first), lines
-                )
-            )
-
-    for name, kind in COLUMNS.items():
-        if name not in frame:
-            absent = pa.nulls(len(frame)).to_pylist()  # a lone None would become NaN
-            known[name] = pd.Series(absent, index=frame.index, dtype=object if kind == TEXT else WHOLE)
-            continue
-        own, refused = split_refused(frame[name])
-        for reason, cells in refused.items():
-            refuse(name, frame.index.isin(cells.index), reason)
-            own = own.mask(frame.index.isin(cells.index))
-        known[name], misfits = coerce(own.str.strip(), kind)
-        for wrong, reason in misfits:
-            refuse(name, wrong, reason)
+    known = {"line": pd.Series([opened.at(int(row))[2] or int(row) for row in rows]), **found.known}
     coded = known["code"].notna().to_numpy()
     known["currency"] = known["currency"].str.upper() if "currency" in frame else known["currency"]
     foreign = known["currency"].notna() & (known["currency"] != currency)
     for name in MONEY:
-        refuse(name, (known[name] < 0).fillna(False).to_numpy(dtype=bool), "must not be negative")
+        found.refuse(name, (known[name] < 0).fillna(False).to_numpy(dtype=bool), "must not be negative")
         known[name] = known[name].where(foreign, known[name].fillna(0))
     for name in ("order_id", "redeemed_at"):
-        refuse(name, coded & frame[name].isna().to_numpy(), "must not be empty where there is a code")
-    if problems:
-        about_time = any("[redeemed_at]" in problem.reason for problem in problems)
-        hint = "Times without a zone need `timezone`, and times of another form a `format`."
-        raise unusable(problems, [hint] if about_time else [])
+        found.refuse(name, coded & frame[name].isna().to_numpy(), "must not be empty where there is a code")
+    found.raise_problems("redeemed_at")
     return pd.DataFrame(known)

@@ -10,8 +10,8 @@ import pandas as pd
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.description import USER_ID, Mapping
-from shadowprice.mapping.opened import ROW, Opened, quoted
-from shadowprice.mapping.queries import Part, own_parts
+from shadowprice.mapping.opened import ROW, Opened, Part, quoted
+from shadowprice.mapping.queries import own_parts
 from shadowprice.mapping.tables import map_checked
 from shadowprice.tables import SessionTables, validate_sessions
 from shadowprice.tables.schema import SESSION_TABLES, named_columns

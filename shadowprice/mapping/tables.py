@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
+from functools import partial
 from typing import TypeVar
 
 import duckdb
@@ -13,8 +14,8 @@ from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
 from shadowprice.mapping.arms import refuse_merged
 from shadowprice.mapping.description import Mapping
 from shadowprice.mapping.faults import MAPPING, unusable
-from shadowprice.mapping.opened import ROW, Opened, quoted
-from shadowprice.mapping.queries import Part, table_parts, wanted_columns
+from shadowprice.mapping.opened import ROW, Opened, Part, quoted
+from shadowprice.mapping.queries import table_parts, wanted_columns
 from shadowprice.mapping.sources import disk_full, open_sources
 from shadowprice.tables import Tables, validate_tables
 from shadowprice.tables.database import BATCH, empty_database
@@ -32,6 +33,9 @@ def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
         mapping: description of the files.
         outside: whether files may lie outside of the mapping's folder and of the working folder.
 
+    Returns:
+        The tables; their ``notes`` count the lines of orders that are no outcome.
+
     Raises:
         NotFound, Unavailable: a file or a database is missing, or there is no disk space left.
         InvalidInput: the mapping names a column that is not there, or a file cannot be read or lies outside.
@@ -40,7 +44,11 @@ def map_tables(mapping: Mapping, *, outside: bool = False) -> Tables:
     """
     require("exposure" in mapping.tables, "data", "is the log of vouchers: name the data set vouchers")
     refuse_merged(mapping)
-    return map_checked(mapping, table_parts, CAMPAIGN_TABLES, validate_tables, outside=outside)
+    notes: dict[str, str] = {}
+    planner = partial(table_parts, notes=notes)
+    tables = map_checked(mapping, planner, CAMPAIGN_TABLES, validate_tables, outside=outside)
+    tables.notes.update(notes)
+    return tables
 
 
 def map_checked(
@@ -120,6 +128,8 @@ def _in_own_words(
     """Return the faults with the user's own files, columns and rows in the place of the canonical ones."""
     own = [_translated(db, parts.get(problem.table, ()), problem) for problem in problems]
     hints = []
+    if any((problem.field, problem.reason[:14]) == ("outcome.request_id", "must be unique") for problem in problems):
+        hints.append("A file with several rows for an offer is one of orders: map it as the table `order`.")
     if not mapping.timezone and any("time" in problem.reason for problem in own):
         hints.append("Times without a zone need `timezone` in the mapping.")
     if any("is not a time" in problem.reason for problem in own):

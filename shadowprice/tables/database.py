@@ -39,12 +39,15 @@ class Tables:
         sources: table name → frame, or Parquet file with canonical types.
         scratch: folder of such files, if it is to be deleted with this object.
 
+    ``notes`` holds facts for a reader: rows of the user's files that are in no table.
+
     >>> with tables.connect() as db:
     ...     db.sql("SELECT side, count(*) FROM exposure GROUP BY side").fetchall()
     """
 
     def __init__(self, sources: Mapping[str, Source], scratch: Scratch | None = None) -> None:
         self._scratch = scratch
+        self.notes: dict[str, str] = {}
         self.sources = {name: sources[name] for name in CAMPAIGN_TABLES if name in sources}
 
     @property

@@ -102,7 +102,7 @@ def read_back(folder: Path, dialect: Dialect) -> tuple[Proposal, Mapping, pd.Dat
     read = replace(mapping, tables={"exposure": [replace(exposure, columns=columns)], "outcome": []})
     with empty_database() as db:
         opened = open_sources(db, folder, [exposure.source], wanted_columns(db, read))
-        table_parts(db, read, opened)
+        table_parts(db, read, opened, {})
         rows = db.sql("SELECT * FROM mapped_exposure_0").to_arrow_table()
     return proposal, mapping, rows.to_pandas(types_mapper={pa.string(): pd.StringDtype("pyarrow")}.get)
 

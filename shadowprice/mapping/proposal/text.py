@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shadowprice.currency import OFFERS
 from shadowprice.errors import Conflict, Unavailable
-from shadowprice.mapping.description import currency_code, time_zone
+from shadowprice.mapping.keys import currency_code, time_zone
 from shadowprice.mapping.proposal.guesses import Proposed
 from shadowprice.mapping.proposal.profile import Profile
 from shadowprice.mapping.proposal.propose import Part, Proposal
