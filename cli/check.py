@@ -60,11 +60,8 @@ def check(
             estimate.side: json.loads(to_json(estimate)) | {"sentence": estimate.sentence} for estimate in evidence
         }
         lost = json.loads(to_json(counted))
-        print(
-            json.dumps(
-                {"valid": True, **facts, "notes": tables.notes, "learned_from": lost, "evidence": by_side, "seconds": round(seconds, 2)}
-            )
-        )
+        more = {"notes": tables.notes, "learned_from": lost, "evidence": by_side, "seconds": round(seconds, 2)}
+        print(json.dumps({"valid": True, **facts, **more}))
         return
     console = Console()
     console.print("The files can be used.")

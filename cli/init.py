@@ -21,7 +21,7 @@ def init(
     customers: Annotated[Path | None, typer.Option(help="file with a row for each customer")] = None,
     merchants: Annotated[Path | None, typer.Option(help="file with a row for each merchant")] = None,
     outcomes: Annotated[
-        Path | None, typer.Option(help="file of results or redemptions, unless the first holds them")
+        Path | None, typer.Option(help="file of results, redemptions or orders, unless the first holds them")
     ] = None,
     vouchers: Annotated[Path | None, typer.Option(help="in place of trials: file of collected vouchers")] = None,
     offers: Annotated[Path | None, typer.Option(help="file with the terms of each voucher")] = None,

@@ -30,7 +30,11 @@ PERCENT, MIN_SPEND = "percent", "min_spend"
 OFFERED = (FACE_VALUE, COST, "order_index", PERCENT, MIN_SPEND, "valid_hours")
 """Columns of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
 ORDER = {
-    **{"order_id": TEXT, "account_id": TEXT, "ordered_at": TIME, "canceled": FLAG, "code": TEXT},
+    "order_id": TEXT,
+    "account_id": TEXT,
+    "ordered_at": TIME,
+    "canceled": FLAG,
+    "code": TEXT,
     **dict.fromkeys(("total", "amount", "discount", "refunded"), WHOLE),
 }
 """Columns of ``order`` and their types: lines of orders, from which the outcomes of customers follow."""
@@ -232,7 +236,9 @@ def source_of(name: str, given: Any, place: str) -> Source:
 
 def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str) -> Table:
     entry = Kinds.mapping(given, place)
-    reject_unknown(entry, ("from", "columns", "features", "where", *(("days", "lines") if table == "order" else ())), place)
+    reject_unknown(
+        entry, ("from", "columns", "features", "where", *(("days", "lines") if table == "order" else ())), place
+    )
     name = Kinds.text(entry.get("from", next(iter(sources)) if len(sources) == 1 else ""), f"{place}.from")
     require(name in sources, f"{place}.from", f"must be one of the sources {', '.join(sources)}; got {name!r}")
     columns = {

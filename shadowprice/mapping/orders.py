@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from shadowprice.checks import require
-from shadowprice.errors import InvalidInput, TableProblem
+from shadowprice.errors import TableProblem
 from shadowprice.mapping.description import ORDER, PERCENT, Mapping
 from shadowprice.mapping.faults import Lines, unusable
 from shadowprice.mapping.opened import ROW, Part, quoted
@@ -99,7 +99,8 @@ def _read(db: duckdb.DuckDBPyConnection, orders: Part, together: bool) -> None:
     db.execute(f"""CREATE TABLE order_line AS SELECT *, {again} AS again FROM (
         SELECT * EXCLUDE (amount, discount, canceled), {_KEPT} AS discount, coalesce(canceled, false) AS canceled,
             gross - coalesce(abs(refunded), 0) AS amount,
-            coalesce(canceled OR gross < 0 OR (refunded <> 0 AND abs(refunded) >= coalesce(total, gross)), false) AS back
+            coalesce(canceled OR gross < 0, false)
+                OR coalesce(refunded <> 0 AND abs(refunded) >= coalesce(total, gross), false) AS back
         FROM (SELECT *, coalesce(amount, total + CASE WHEN total < 0 THEN -{_KEPT} ELSE {_KEPT} END) AS gross
             FROM order_cell))""")
 
@@ -139,7 +140,9 @@ def _assign(db: duckdb.DuckDBPyConnection, made: Sequence[Part], window: str, to
 
 def _counted(db: duckdb.DuckDBPyConnection, source: str) -> str:
     """Return how many lines count, and how many are left out for each reason; each line has one."""
-    query = """SELECT state, count(*), sum(total_lines), sum(main), sum(backs), sum(repeats) FROM order_one GROUP BY ALL"""
+    query = (
+        """SELECT state, count(*), sum(total_lines), sum(main), sum(backs), sum(repeats) FROM order_one GROUP BY ALL"""
+    )
     found = {state: tuple(map(int, counts)) for state, *counts in db.execute(query).fetchall()}
     orders, _, counted, *_ = found.get("counted", (0,) * 5)
     known = [counts for state, counts in found.items() if state != "unknown"]

@@ -34,9 +34,7 @@ def own_results(part: Part, mapping: Mapping) -> Part:
     return replace(part, query=query, columns=columns, labels={**part.labels, "cost_paid": paid_by})
 
 
-def completed(
-    part: Part, made: Sequence[Part], offers: Sequence[Part], mapping: Mapping, *, used: str = ""
-) -> Part:
+def completed(part: Part, made: Sequence[Part], offers: Sequence[Part], mapping: Mapping, *, used: str = "") -> Part:
     """Return outcomes with ``mature`` and ``cost_paid``: final, and the cost of their offer where it was used.
 
     Args:

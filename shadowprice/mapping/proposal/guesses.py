@@ -28,6 +28,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "brand": ("brand", "marke"),
     "price_level": ("price level", "price_level", "preisstufe"),
     "ts": ("time", "date", "zeit"),
+    "ordered_at": ("order", "bestell", "purchas", "kauf", "created", "date", "datum"),
+    "order_id": ("order", "bestell", "auftrag", "beleg", "rechnung", "invoice", "transac", "receipt"),
+    "canceled": ("cancel", "storn", "refund", "return", "retour", "erstatt", "widerruf"),
+    "refunded of order": ("refund", "erstatt", "storn"),
+    "discount of order": ("discount", "rabatt", "nachlass", "coupon", "gutschein", "voucher", "remise"),
+    "total of order": ("total", "amount", "betrag", "summe", "umsatz", "revenue", "warenkorb", "basket", "preis"),
+    "code of order": ("code", "coupon", "gutschein", "voucher", "promo"),
     "amount of percent": ("order", "basket", "total", "amount", "warenkorb", "summe"),
 }
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""

@@ -1,22 +1,18 @@
 """A first mapping of a user's files: which column is probably which canonical one, with the reason to check it."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
 
 from shadowprice.errors import InvalidInput
-from shadowprice.mapping.columns import text_sql
-from shadowprice.mapping.opened import literal, quoted
+from shadowprice.mapping.opened import literal
 from shadowprice.mapping.proposal.alternatives import alternatives, control, named_offer, unit_cost
 from shadowprice.mapping.proposal.chances import chance
 from shadowprice.mapping.proposal.guesses import (
     Proposed,
-    flag,
-    has_two_values,
     hinted,
     is_value,
     likely_values,
@@ -26,52 +22,15 @@ from shadowprice.mapping.proposal.guesses import (
     time_reason,
     value_reason,
 )
+from shadowprice.mapping.proposal.parts import Part, Proposal, refers
 from shadowprice.mapping.proposal.percent import in_percent
-from shadowprice.mapping.proposal.profile import SAMPLE_ROWS, Cells, Profile, profiles
+from shadowprice.mapping.proposal.profile import Profile, profiles
+from shadowprice.mapping.proposal.results import orders, outcome, results
 from shadowprice.mapping.sources import table_of
 from shadowprice.tables.database import empty_database
 
-OVERLAP = 0.9
-"""Least share of the values of a column that are keys of another file, where it refers to that file."""
-DEFAULT_DELAY_DAYS = 7
 KEY: Mapping[str, str] = {"customers": "customer", "merchants": "merchant"}
 """Source of accounts → its side."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Rows of one canonical table from one file; ``unused`` are columns that no canonical one was found for."""
-
-    table: str
-    profile: Profile
-    columns: Mapping[str, Proposed]
-    numbers: Sequence[str] = ()
-    texts: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    unused: Sequence[str] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """Everything that a first mapping says.
-
-    has_zone  whether every time of the files has its zone
-    starts_at     of the campaign: the day after the log; empty of a voucher log, whose campaign has defaults
-    budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files; where
-        ``counted``, the offers that were given
-    counted       whether costs and budget are numbers of offers, which have no amount
-    """
-
-    parts: Sequence[Part]
-    has_zone: bool
-    starts_at: str
-    budget_limit: str
-    counted: bool = False
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Required columns that no column of the files was found for."""
-        return tuple(f"{part.table}.{name}" for part in self.parts for name in part.missing)
 
 
 def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
@@ -93,7 +52,7 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
         made = _exposure(db, tables, keys)
         parts = [made]
         if "outcomes" in tables:
-            parts.append(_outcome(db, tables["outcomes"], made))
+            parts.append(orders(db, tables["outcomes"], made) or outcome(db, tables["outcomes"], made))
         first, last = _window(made)
         zoned = all(column.zoned for one in tables.values() for column in one.columns if column.kind == "time")
         day_after = last + timedelta(days=1)
@@ -163,57 +122,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         columns["propensity"] = drawn_with
         free.pop(drawn_with.own, None)
     if "outcomes" not in found:
-        columns |= _results(free, sent, times)
+        columns |= results(free, sent, times)
     names = ["account_id", "face_value" if names_offers is None else "offer_id"]
     names += [] if "outcomes" in found else ["redeemed"]
     missing = [name for name in names if name not in columns]
     return Part(table="exposure", profile=trials, columns=columns, missing=missing, unused=tuple(free))
-
-
-def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
-    """Columns of an outcome; those that are used are removed from ``free``."""
-    answers = named([column for column in free.values() if has_two_values(column)], "redeemed")
-    known = [time for time in times if time.name in free]
-    # A mark, such as x, stands where something was redeemed, and so does its time.
-    marks = [column for column in free.values() if len(column.values) == 1 and hinted(column, "redeemed")]
-    when = [column for column in known + marks if not column.full]
-    if answers:
-        yield "redeemed", flag(answers[0], len(answers) > 1 and not hinted(answers[0], "redeemed"))
-        free.pop(answers[0].name)
-    elif when:
-        own = named(when, "redeemed")[0].name
-        reason = f"redeemed where {own} is known"
-        expression = f"CASE WHEN {quoted(own)} IS NULL THEN 0 ELSE 1 END"
-        yield "redeemed", Proposed(keys={"expression": expression}, reason=reason, check=True)
-        free.pop(own)
-    full = [column for column in known if column.full]
-    if full:
-        chosen = named(full, "observed_at")[0]
-        reason = time_reason(chosen, "when the result was known")
-        yield "observed_at", Proposed(own=chosen.name, keys=time_keys(chosen), reason=reason, check=True)
-        free.pop(chosen.name)
-    elif sent is not None:
-        keys = {**time_keys(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
-        reason = "days after which an offer without a result counts as not redeemed"
-        yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
-    paid = [column.name for column in free.values() if column.kind == "number" and hinted(column, "cost_paid")]
-    if paid:
-        yield "cost_paid", Proposed(own=paid[0], reason="by its name", check=True)
-        free.pop(paid[0])
-
-
-def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
-    free = {column.name: column for column in rows.columns}
-    columns: dict[str, Proposed] = {}
-    asked = made.columns["request_id"].own
-    own = refers(db, made.profile, asked, rows, rows.columns) if asked else ""
-    if own:
-        columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
-        free.pop(own)
-    columns |= _results(free, None, [cells for cells in free.values() if cells.kind == "time"])
-    columns["mature"] = Proposed(keys={"constant": "true"}, reason="every result is final", check=True)
-    missing = [name for name in ("request_id", "redeemed", "observed_at", "cost_paid") if name not in columns]
-    return Part(table="outcome", profile=rows, columns=columns, missing=missing, unused=tuple(free))
 
 
 def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool) -> Part:
@@ -244,22 +157,6 @@ def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     unique = [column.name for column in rows.columns if names_rows(column)]
     named = [candidate for candidate in unique if refers(db, rows, candidate, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
-
-
-def refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
-    """Return the column of ``other`` whose values are keys of ``rows``, or an empty text.
-
-    Of several, it is the one with the name of the key, or else one with many different values.
-    """
-    for column in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
-        if column.kind == "time" or (column.values and len(column.values) < 3):
-            continue
-        keys = f"SELECT {key_sql(db, rows, key)} FROM {table_of(rows.source)}"
-        own = f"SELECT {key_sql(db, other, column.name)} AS own FROM {table_of(other.source)} LIMIT {SAMPLE_ROWS}"
-        ((share,),) = db.execute(f"SELECT avg(CAST(own IN ({keys}) AS DOUBLE)) FROM ({own})").fetchall()
-        if share is not None and share >= OVERLAP:
-            return column.name
-    return ""
 
 
 def _window(made: Part) -> tuple[date, date]:
@@ -310,8 +207,3 @@ def _where(rows: Profile, redeemed: Proposed) -> str:
         return f"{expression} = 1"
     yes = next(own for own, flag in values.items() if flag == "1") if isinstance(values, Mapping) else "1"
     return f"{rows.sql(redeemed.own)} = {literal(yes)}"
-
-
-def key_sql(db: duckdb.DuckDBPyConnection, rows: Profile, name: str) -> str:
-    """Return a column as a mapping reads it as an identifier."""
-    return text_sql(db, rows.opened.sql(name), rows.opened)

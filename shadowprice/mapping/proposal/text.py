@@ -9,8 +9,8 @@ from shadowprice.currency import OFFERS
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.mapping.keys import currency_code, time_zone
 from shadowprice.mapping.proposal.guesses import Proposed
+from shadowprice.mapping.proposal.parts import Part, Proposal
 from shadowprice.mapping.proposal.profile import Profile
-from shadowprice.mapping.proposal.propose import Part, Proposal
 
 FILE = "mapping.yaml"
 CHECK = "CHECK"
@@ -128,6 +128,8 @@ def _part(part: Part) -> Iterator[str]:
         yield f"  {name}: {_origin(column)}{_comment(column)}"
     for name in part.missing:
         yield f"  # {CHECK}: no column was found for {name}, which is required"
+    for name, value in part.settings.items():
+        yield f"{name}: {_origin(value)}{_comment(value)}"
     if part.numbers or part.texts:
         yield f"features: # {CHECK}: known before the offer was made"
         for kind, names in (("numbers", part.numbers), ("texts", part.texts)):

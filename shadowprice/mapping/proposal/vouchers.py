@@ -1,6 +1,6 @@
 """A first mapping of a user's voucher log."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +10,11 @@ from shadowprice.mapping.proposal.guesses import (
     Proposed,
     has_two_values,
     hinted,
-    likely_values,
     named,
     names_rows,
-    time_keys,
-    time_reason,
 )
-from shadowprice.mapping.proposal.profile import Cells, Profile, profiles
-from shadowprice.mapping.proposal.propose import Part, Proposal, refers
+from shadowprice.mapping.proposal.parts import Free, Part, Proposal, refers
+from shadowprice.mapping.proposal.profile import Profile, profiles
 from shadowprice.tables.database import empty_database
 
 ORDERED = ("order", "buy", "purchase", "kauf", "bestell")
@@ -50,7 +47,7 @@ def propose_vouchers(folder: Path, files: Mapping[str, Path]) -> Proposal:
 
 
 def _session(db: duckdb.DuckDBPyConnection, rows: Profile, offer: Part | None, outcomes: bool) -> Part:
-    free = _Free(rows)
+    free = Free(rows)
     if offer is not None and "offer_id" in offer.columns:
         key = offer.columns["offer_id"].own
         own = refers(db, offer.profile, key, rows, rows.columns)
@@ -78,7 +75,7 @@ def _session(db: duckdb.DuckDBPyConnection, rows: Profile, offer: Part | None, o
 
 
 def _offer(rows: Profile) -> Part:
-    free = _Free(rows)
+    free = Free(rows)
     free.first("offer_id", filter(names_rows, free.left), reason="no two rows have the same value")
     free.terms("face_value")
     # Terms are what such a file is for.
@@ -87,14 +84,14 @@ def _offer(rows: Profile) -> Part:
 
 
 def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, session: Part) -> Part:
-    free = _Free(rows)
+    free = Free(rows)
     free.key(db, "request_id", session, "session_id")
     free.times("observed_at", lambda _: True, "when the voucher was redeemed")
     return free.part("outcome", [name for name in ("request_id", "observed_at") if name not in free.columns])
 
 
 def _behaviour(db: duckdb.DuckDBPyConnection, rows: Profile, session: Part) -> Part:
-    free = _Free(rows)
+    free = Free(rows)
     free.key(db, "session_id", session, "session_id")
     if "session_id" not in free.columns:
         free.key(db, "user_id", session, "user_id")
@@ -112,49 +109,3 @@ def _behaviour(db: duckdb.DuckDBPyConnection, rows: Profile, session: Part) -> P
     return free.part(
         "behaviour", [*([] if {"session_id", "user_id"} & set(free.columns) else ["session_id"]), *missing]
     )
-
-
-class _Free:
-    """Columns of a file, from which canonical ones are taken."""
-
-    def __init__(self, rows: Profile) -> None:
-        self.rows = rows
-        self.columns: dict[str, Proposed] = {}
-        self.names = {cells.name: cells for cells in rows.columns}
-
-    @property
-    def left(self) -> list[Cells]:
-        return list(self.names.values())
-
-    def take(self, name: str, own: str, **more: object) -> None:
-        if own and name not in self.columns:
-            self.columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
-            self.names.pop(own, None)
-
-    def first(self, name: str, cells: Iterable[Cells], reason: str = "") -> None:
-        own = next((each.name for each in cells if each.name in self.names), "")
-        self.take(name, own, reason=reason or "by its name or its values", check=not reason)
-
-    def key(self, db: duckdb.DuckDBPyConnection, name: str, other: Part, column: str) -> None:
-        key = other.columns[column].own if column in other.columns else ""
-        own = refers(db, other.profile, key, self.rows, self.rows.columns) if key else ""
-        self.take(name, own, reason=f"its values are {key} of {other.profile.source.file}")
-
-    def times(self, name: str, fits: Callable[[Cells], bool], reason: str) -> None:
-        times = [cells for cells in self.left if cells.kind == "time" and fits(cells)]
-        for cells in sorted(times, key=lambda each: (not hinted(each, name), each.first is None, each.first))[:1]:
-            self.take(name, cells.name, keys=time_keys(cells), reason=time_reason(cells, reason), check=True)
-
-    def terms(self, discount: str) -> None:
-        """Take the least spend and the discount of vouchers."""
-        amounts = [cells for cells in self.left if cells.kind == "number"]
-        self.first("min_spend", (cells for cells in amounts if hinted(cells, "min_spend of percent")))
-        self.first(discount, likely_values(amounts))
-
-    def unused(self, *used: Collection[str]) -> list[str]:
-        return [name for name in self.names if not any(name in names for names in used)]
-
-    def part(self, table: str, missing: Collection[str]) -> Part:
-        return Part(
-            table=table, profile=self.rows, columns=self.columns, missing=list(missing), unused=list(self.names)
-        )
