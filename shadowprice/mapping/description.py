@@ -38,6 +38,8 @@ ORDER = {
     **dict.fromkeys(("total", "amount", "discount", "refunded"), WHOLE),
 }
 """Columns of ``order`` and their types: lines of orders, from which the outcomes of customers follow."""
+MOST_DAYS = 3650
+"""Longest window of orders after an offer."""
 LINES = ("", "same", "sum")
 """Ways to read an order of several lines: each line repeats the amounts of the order, or they add up."""
 VOUCHER_TABLES = (*SESSION_TABLES, "offer", "outcome", "campaign")
@@ -248,7 +250,7 @@ def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str)
     columns |= _features(entry.get("features", {}), f"{place}.features")
     _check_columns(table, columns, f"{place}.columns")
     days = Kinds.number(entry.get("days", "7"), f"{place}.days")
-    require(days > 0, f"{place}.days", "must be above 0")
+    require(0 < days <= MOST_DAYS, f"{place}.days", f"must be above 0 and at most {MOST_DAYS}")
     return Table(
         source=sources[name],
         columns=columns,

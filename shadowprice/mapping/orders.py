@@ -43,8 +43,8 @@ def ordered(db: duckdb.DuckDBPyConnection, orders: Part, made: Sequence[Part], m
     (given,) = mapping.tables["order"]
     for name in REQUIRED:
         require(name in orders.columns, f"tables.order.columns.{name}", "is missing: name the column of the file")
-    offered = [*made, *mapping.tables.get("offer", ())]
-    priced = "discount" in orders.columns or not any(PERCENT in part.columns for part in offered)
+    offered = [part.columns for part in made] + [tuple(part.columns) for part in mapping.tables.get("offer", ())]
+    priced = "discount" in orders.columns or not any(PERCENT in names for names in offered)
     require(priced, "tables.order.columns.discount", "is missing: what offers in percent took off each order")
     together = given.lines == "sum"
     _read(db, orders, together)
@@ -56,7 +56,7 @@ def ordered(db: duckdb.DuckDBPyConnection, orders: Part, made: Sequence[Part], m
     window = f"decided + to_microseconds({round(given.days * 86_400_000_000)})"
     _assign(db, made, window, together)
     coded = "code IS NOT NULL" if "code" in orders.columns else "true"
-    query = f"""(SELECT o.request_id, CAST(NULL AS BIGINT) AS {quoted(ROW)},
+    query = f"""(SELECT o.request_id, {quoted(ROW)},
             strftime(({window}) AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%fZ') AS observed_at,
             CAST({window} <= (SELECT max(ordered_at) FROM order_line) AS VARCHAR) AS mature,
             CASE WHEN known IS NULL THEN '0' ELSE '1' END AS redeemed, CASE WHEN used THEN '1' ELSE '0' END AS used,
@@ -65,13 +65,13 @@ def ordered(db: duckdb.DuckDBPyConnection, orders: Part, made: Sequence[Part], m
             SELECT request_id, true AS known, sum(amount) AS amount, bool_or({coded}) AS used,
                 sum(CASE WHEN {coded} THEN discount ELSE 0 END) AS cost
             FROM order_one WHERE state = 'counted' GROUP BY request_id
-        ) USING (request_id))"""
+        ) USING (request_id) ORDER BY {quoted(ROW)})"""
     names = ["request_id", "observed_at", "mature", "redeemed"]
     names += ["amount"] if {"amount", "total"} & set(orders.columns) else []
     names += ["cost_paid"] if "discount" in orders.columns else []
     told = orders.labels
-    own = {"amount": told.get("amount", told.get("total", "")), "cost_paid": told.get("discount", "")}
-    labels = {"request_id": told["account_id"], **own, "redeemed": told["ordered_at"]}
+    results = {"amount": told.get("amount", told.get("total", "")), "cost_paid": told.get("discount", "")}
+    labels = {"request_id": told["account_id"], **results, "redeemed": told["ordered_at"]}
     return replace(orders, query=query, columns=tuple(names), labels=labels, opened=None), _counted(db, orders.source)
 
 
@@ -97,7 +97,7 @@ def _read(db: duckdb.DuckDBPyConnection, orders: Part, together: bool) -> None:
     again = "false" if together else f"row_number() OVER (PARTITION BY ALL_OF ORDER BY {quoted(ROW)}) > 1"
     again = again.replace("ALL_OF", "account_id, order_id, back, canceled, amount, ordered_at")
     db.execute(f"""CREATE TABLE order_line AS SELECT *, {again} AS again FROM (
-        SELECT * EXCLUDE (amount, discount, canceled), {_KEPT} AS discount, coalesce(canceled, false) AS canceled,
+        SELECT * EXCLUDE (amount, discount, canceled), abs(discount) AS discount, coalesce(canceled, false) AS canceled,
             gross - coalesce(abs(refunded), 0) AS amount,
             coalesce(canceled OR gross < 0, false)
                 OR coalesce(refunded <> 0 AND abs(refunded) >= coalesce(total, gross), false) AS back
@@ -111,16 +111,17 @@ def _assign(db: duckdb.DuckDBPyConnection, made: Sequence[Part], window: str, to
     ``main`` counts the lines that tell the order, ``backs`` those that take it back, ``repeats`` the others.
     """
     offers = " UNION ALL ".join(
-        f"SELECT request_id, account_id, TRY_CAST(decided_at AS TIMESTAMPTZ) AS decided FROM {part.query} "
-        "WHERE side = 'customer'"
-        for part in made
+        f"SELECT request_id, account_id, TRY_CAST(decided_at AS TIMESTAMPTZ) AS decided, {number} AS part, "
+        f"{quoted(ROW)} AS own FROM {part.query} WHERE side = 'customer'"
+        for number, part in enumerate(made)
     )
-    db.execute(f"CREATE TABLE order_offer AS SELECT * FROM ({offers}) WHERE decided IS NOT NULL")
+    place = f"row_number() OVER (ORDER BY part, own) AS {quoted(ROW)}"
+    db.execute(f"CREATE TABLE order_offer AS SELECT *, {place} FROM ({offers}) WHERE decided IS NOT NULL")
     joined = "sum" if together else "max"
     once = "lines" if together else "least(lines, 1)"
     db.execute(f"""CREATE TABLE order_one AS
         WITH newest AS (
-            SELECT account_id, decided, min(request_id) AS request_id FROM order_offer GROUP BY ALL
+            SELECT account_id, decided, min(request_id) AS request_id FROM order_offer GROUP BY account_id, decided
         ), one AS (
             SELECT account_id, order_id, count(*) AS total_lines, count(*) FILTER (NOT back) AS lines,
                 count(*) FILTER (back AND NOT again) AS backs, min(ordered_at) FILTER (NOT back) AS ordered_at,

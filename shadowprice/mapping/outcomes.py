@@ -49,7 +49,7 @@ def completed(part: Part, made: Sequence[Part], offers: Sequence[Part], mapping:
     """
     more = {} if "mature" in part.columns else {"mature": "'true'"}
     labels, query = dict(part.labels), part.query
-    if "cost_paid" not in part.columns:
+    if "cost_paid" not in part.columns and "request_id" in part.columns:
         held = offers or made
         names = [name for name in TERMS if any(name in each.columns for each in held)]
         more["cost_paid"] = _paid([*part.columns, *names, used], mapping, "outcome", part.source, used or "redeemed")

@@ -23,6 +23,7 @@ from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, OPTIONAL, named_c
 
 Checked = TypeVar("Checked")
 Planner = Callable[[duckdb.DuckDBPyConnection, Mapping, MappingABC[str, Opened]], dict[str, list[Part]]]
+_MANY = ("must be unique", "the column is missing")
 _STRINGS = {pa.string(): pd.StringDtype("pyarrow")}
 
 
@@ -128,8 +129,8 @@ def _in_own_words(
     """Return the faults with the user's own files, columns and rows in the place of the canonical ones."""
     own = [_translated(db, parts.get(problem.table, ()), problem) for problem in problems]
     hints = []
-    if any((problem.field, problem.reason[:14]) == ("outcome.request_id", "must be unique") for problem in problems):
-        hints.append("A file with several rows for an offer is one of orders: map it as the table `order`.")
+    if any(problem.field == "outcome.request_id" and problem.reason.startswith(_MANY) for problem in problems):
+        hints.append("Orders, of which an offer may have several or none, are mapped as the table `order`.")
     if not mapping.timezone and any("time" in problem.reason for problem in own):
         hints.append("Times without a zone need `timezone` in the mapping.")
     if any("is not a time" in problem.reason for problem in own):

@@ -171,8 +171,8 @@ def _cells(
     text = _text(opened, name, source.null)
     if not values:
         return Cells(kind="text", **alike)
-    if all(map(_ISO.fullmatch, values)) and _read_as(db, values, "TRY_CAST(v AS TIMESTAMPTZ)"):
-        first, last = _bounds(db, table, f"TRY_CAST({text} AS TIMESTAMP)")
+    if all(map(_ISO.fullmatch, values)) and _read_as(db, values, f"TRY_CAST({_unspaced('v')} AS TIMESTAMPTZ)"):
+        first, last = _bounds(db, table, f"TRY_CAST({_unspaced(text)} AS TIMESTAMP)")
         zoned = all(map(_ZONED.fullmatch, values))
         return Cells(kind="time", **alike, values=listed, zoned=zoned, first=first, last=last)
     numbers = [signs.number(value) for value in values]
@@ -203,6 +203,11 @@ def _read_as(db: duckdb.DuckDBPyConnection, values: Iterable[str], time: str) ->
     """Return whether each value is a time by the SQL of ``v``."""
     ((every,),) = db.execute(f"SELECT bool_and({time} IS NOT NULL) FROM unnest(?) AS t(v)", [list(values)]).fetchall()
     return bool(every)
+
+
+def _unspaced(time: str) -> str:
+    """Return a time without the space before its offset, with which it cannot be cast."""
+    return f"regexp_replace({time}, ' +([+-])', '\\1')"
 
 
 def _bounds(db: duckdb.DuckDBPyConnection, table: str, time: str) -> tuple[datetime, datetime]:

@@ -24,6 +24,8 @@ from shadowprice.mapping.proposal.profile import Cells, Profile
 DEFAULT_DELAY_DAYS = 7
 DAY_END = "0.99999"
 """Days from the beginning of a day to its end."""
+NUMBERS = ("name", "id", "nr", "no", "number", "nummer")
+"""Whole names of a column with the numbers of orders."""
 KNOWN = 0.02
 """Least share of the lines of an order export whose accounts got an offer."""
 AMOUNTS = {
@@ -105,7 +107,7 @@ def orders(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part | N
         free.columns["ordered_at"] = Proposed(own=at.name, keys=keys, reason=reason, check=True)
     free.take("account_id", own, reason=f"its values are {account} of {made.profile.source.file}")
     keys_like = [cells for cells in free.left if (cells.kind == "text" or cells.whole) and _names_many(cells)]
-    called = [cells for cells in keys_like if hinted(cells, "order_id")]
+    called = [cells for cells in keys_like if hinted(cells, "order_id") or cells.name.casefold() in NUMBERS]
     free.first("order_id", called or filter(names_rows, keys_like), reason="lines with the same value are one order")
     if "order_id" not in free.columns:
         reason = "no column names an order: each line is one, also where it stands twice"
