@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from shadowprice.checks import require
 from shadowprice.decision import uniform
 from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import row_clusters
 
 PARTS = ("train", "validation", "test")
 PURGED = "purged"
@@ -25,7 +26,7 @@ class Split(Plain):
     """A rule that puts every exposure in one part.
 
     by                ``time``: by decided_at, train < validation_from ≤ validation < test_from ≤ test;
-                      ``account``: by a hash of the account, so that no account is in two parts
+                      ``account``: by a hash of the account or its cluster, so that neither is in two parts
     validation_from   first instant of validation (time only)
     test_from         first instant of the test (time only)
     shares            expected shares of accounts in train, validation, test (account only)
@@ -99,7 +100,7 @@ class Split(Plain):
         return replace(self, validation_from=self.validation_from + by, test_from=self.test_from + by)
 
     def assign(self, exposure: pd.DataFrame) -> NDArray[np.str_]:
-        """Part of each row of a frame with account_id and decided_at.
+        """Part of each row of a frame with account_id, decided_at and, where accounts have them, cluster.
 
         Returns:
             str (rows,): ``train``, ``validation``, ``test``, or ``purged`` where ``purge`` is on.
@@ -107,7 +108,7 @@ class Split(Plain):
         O(rows). The same account and time give the same part in every process and for every data set.
         """
         if self.by == "account":
-            return self._by_account(exposure["account_id"])
+            return self._by_account(exposure)
         decided = exposure["decided_at"]
         test_from = self._instant("test_from")
         part = np.where(
@@ -118,8 +119,8 @@ class Split(Plain):
             part[(part == "train") & late.to_numpy()] = PURGED
         return part
 
-    def _by_account(self, account_id: pd.Series[Any]) -> NDArray[np.str_]:
-        code, unique = pd.factorize(account_id)
+    def _by_account(self, exposure: pd.DataFrame) -> NDArray[np.str_]:
+        code, unique = pd.factorize(row_clusters(exposure))
         # A prefix of its own keeps the split independent of the hash that breaks ties between levels.
         point = np.array([uniform(f"split/{account}") for account in unique])
         edges = np.cumsum(self.shares)[:2]

@@ -13,6 +13,7 @@ from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.graphs.tie_sums import quoted
 from shadowprice.tables import Tables, labels_query
 from shadowprice.tables.database import ROW
+from shadowprice.tables.views import has_clusters
 
 COMPARED_ACCOUNTS = 200_000
 """Accounts whose features are compared between levels, at most; more would not change a verdict."""
@@ -28,9 +29,10 @@ class Rows:
     level       (N,), index of the level given
     response    (N,), final response; cost (N,), minor units paid
     propensity  (N,), probability of the level given
-    account     (N,), code of the account
+    account     (N,), code of the cluster of the account, else of the account
     partner     (N,), code of the partner named, else of the account's main partner; None where there is one at most
     weight      (N,), balancing weight that training gave the row, None where rows have none
+    clustered   whether accounts have clusters
     """
 
     row: NDArray[np.int64]
@@ -41,6 +43,7 @@ class Rows:
     account: NDArray[np.int64]
     partner: NDArray[np.int64] | None
     weight: Array | None
+    clustered: bool
 
 
 def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
@@ -56,12 +59,14 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     own, other = _ENDS[side]
     weighted = labeled is not None and WEIGHT in pyarrow.parquet.read_schema(labeled).names
     join = f"JOIN read_parquet({quoted(labeled)}) AS w USING (request_id)" if weighted and labeled else ""
+    clustered = has_clusters(tables)
+    owner = "coalesce('cluster ' || l.cluster, 'account ' || l.account_id)" if clustered else "l.account_id"
     query = f"""
         WITH own AS (SELECT {own} AS account_id, {other} AS partner_id, sum(weight) AS paid FROM edge GROUP BY ALL),
         main AS (SELECT account_id, arg_max(partner_id, (paid, partner_id)) AS main FROM own GROUP BY account_id),
         labels AS (SELECT * FROM ({labels_query(tables, side)}))
         SELECT l.{ROW}, l.level, l.response, CAST(u.cost_paid AS DOUBLE) AS cost, l.propensity,
-            dense_rank() OVER (ORDER BY l.account_id) - 1 AS account,
+            dense_rank() OVER (ORDER BY {owner}) - 1 AS account,
             dense_rank() OVER (ORDER BY coalesce(l.partner_id, m.main, 'account ' || l.account_id)) - 1 AS partner,
             {f"w.{WEIGHT}" if weighted else "CAST(NULL AS DOUBLE)"} AS weight
         FROM labels AS l JOIN outcome AS u USING (request_id) LEFT JOIN main AS m USING (account_id) {join}
@@ -80,6 +85,7 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
         account=columns["account"].astype(np.int64),
         partner=partner if partner.max(initial=0) > 0 else None,
         weight=columns["weight"].astype(np.float64) if weighted else None,
+        clustered=clustered,
     )
 
 

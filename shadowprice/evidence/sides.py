@@ -110,7 +110,7 @@ def evidence_of(
         workspace: that has the campaign's file, for the command of a trial.
 
     Rows are weighted by inverse propensity where a level's propensities differ, and clustered by account and partner.
-    O(n log n) for n requests.
+    Accounts of one cluster count as one. O(n log n) for n requests.
     """
     evidence = []
     for side, terms in campaign.sides.items():
@@ -128,6 +128,7 @@ def evidence_of(
             one = _within_cells(one, slope)
         if one.verdict == "not identified":
             one = replace(one, plan=plan_command(one, campaign, read.response, workspace))
+        one = replace(one, unit="clusters" if read.clustered else "accounts")
         claimed = claim(one, currency, reasons, fitted=read.weight is not None)
         evidence.append(replace(one, claim=claimed, figures="" if reasons else figures(one, currency)))
     return tuple(evidence)

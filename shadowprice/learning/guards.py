@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.learning.propensity import judged_propensity
@@ -35,7 +36,7 @@ def guards_of_side(rows: pd.DataFrame, levels: int) -> dict[str, tuple[Estimate,
         known = np.isfinite(own)
         level = rows["level"].to_numpy(dtype=np.int64)[known]
         if np.bincount(level, minlength=levels).all():
-            account = rows["account_id"].to_numpy(dtype=str)[known]
+            account = row_clusters(rows)[known]
             means = LevelMeans(level, levels, weight=weight[known], account=account).of(own[known])
             found[column.removeprefix(OUTCOME)] = tuple(map(means.estimate, np.eye(levels)))
     return found

@@ -20,6 +20,10 @@ from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.registry import MODELS
 from shadowprice.tables import Tables, behaviours, labels_query, offer_features
 from shadowprice.tables.database import BATCH, ROW, write_batches
+from shadowprice.tables.views import CLUSTER
+
+SPLIT_BY = ("account_id", "decided_at", CLUSTER)
+"""Columns that a split reads; the last one where accounts have clusters."""
 
 
 def context_of(tables: Tables, side: Side) -> tuple[str, ...]:
@@ -77,7 +81,7 @@ def write_labeled(
         with tables.connect() as db:
             for batch in db.sql(query).to_arrow_reader(BATCH):
                 own = pa.Table.from_batches([batch])
-                frame = own.select(["account_id", "decided_at"]).to_pandas()
+                frame = own.select([name for name in SPLIT_BY if name in own.column_names]).to_pandas()
                 at = frame["decided_at"].dt.as_unit("us").astype(np.int64).to_numpy() / 1e6
                 known = _profiled(own["first"].to_numpy(), at, times)
                 split = dataset.split.assign(frame)

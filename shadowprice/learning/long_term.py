@@ -10,6 +10,7 @@ from shadowprice.campaign.long_term import LongTerm
 from shadowprice.checks import refuse_rows
 from shadowprice.curves import AMOUNT
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.uplift.long_term import LongTermFigures
@@ -47,7 +48,7 @@ def value_by_index(
     y, level = rows["response"].to_numpy(dtype=np.float64), rows["level"].to_numpy(dtype=np.int64)
     early = np.column_stack([y, *(_early(rows, name, y) for name in plan.early)])
     late = _column(rows, plan.late)
-    account = rows["account_id"].to_numpy(dtype=str)
+    account = row_clusters(rows)
     used = (rows["split"] != "test").to_numpy()
     learned = used & np.isfinite(late)
     few = np.flatnonzero(np.bincount(level[used], minlength=levels) == 0)

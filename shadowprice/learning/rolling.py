@@ -12,6 +12,7 @@ from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import DAY, WEEK
@@ -210,6 +211,6 @@ def _offset(error: NDArray[np.float64], rows: pd.DataFrame) -> Estimate:
     partners = rows["partner_id"]
     return mean(
         error,
-        cluster=rows["account_id"].to_numpy(dtype=str),
+        cluster=row_clusters(rows),
         partner=partners.to_numpy(dtype=str) if partners.notna().all() else None,
     )

@@ -23,6 +23,7 @@ from shadowprice.evaluation.prediction.calibration import (
 from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.prediction.likelihood import account_offset
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import weeks
@@ -107,14 +108,14 @@ def evaluate_side(
     truth = None if known is None else known[level, np.arange(level.size)]
     account = frame["account_id"].to_numpy(dtype=str)
     weight = given_weights(frame)
-    interval = Interval(replications=replications, cluster=account, partner=partner)
+    interval = Interval(replications=replications, cluster=row_clusters(frame), partner=partner)
     judged: dict[str, Any] = {"weight": weight, "interval": interval}
     table = partial(calibration_table, weight=weight, interval=interval)
     estimates: dict[str, Estimate] = {
         "mae": metrics.mae(y, p, **judged),
         "mse": metrics.mse(y, p, **judged),
         "ece": metrics.ece(y, p, groups=level, **judged),
-        "base_rate": mean(y, weight, account, interval.level, partner=partner),
+        "base_rate": mean(y, weight, interval.cluster, interval.level, partner=partner),
     }
     if side == "customer":
         estimates["auc"] = metrics.auc(y, p, **judged)
@@ -173,7 +174,7 @@ def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Sl
     if confounders:
         return slope_within_cells(rows, levels, confounders)
     amounts = np.asarray(levels, dtype=np.float64)[rows["level"]]
-    account, partner = rows["account_id"].to_numpy(dtype=str), row_partners(rows, side, data.snapshots)
+    account, partner = row_clusters(rows), row_partners(rows, side, data.snapshots)
     try:
         return within_slope(rows["response"], amounts, [weeks(rows["snapshot_at"])], cluster=account, partner=partner)
     except InvalidInput:

@@ -34,6 +34,7 @@ RESERVED = (
     "balancing_weight",
     "exploration",
     "partner_id",
+    "cluster",
     "snapshot_at",
     "session_id",
 )

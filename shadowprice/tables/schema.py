@@ -155,6 +155,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "policy_version": _column(TEXT, optional=True),
             "price_version": _column(WHOLE, optional=True),
             "exploration": _column(FLAG, optional=True),
+            "cluster": _id(optional=True),
             **_FEATURES,
         },
         strict=True,

@@ -19,6 +19,9 @@ from shadowprice.tables.database import ROW, Tables
 from shadowprice.tables.offers import offers_of
 from shadowprice.tables.schema import TIME
 
+CLUSTER = "cluster"
+"""Column of the exposures whose accounts depend on each other where they have the same value."""
+
 
 def labels_query(tables: Tables, side: Side) -> str:
     """Return the SQL of :func:`labeled` over :meth:`Tables.connect`: in any order, with the ``row`` of the exposure.
@@ -43,6 +46,7 @@ def labels_query(tables: Tables, side: Side) -> str:
     more += [f'u."{name}" AS "{OUTCOME}{name}"' for name in tables.columns("outcome") if name.startswith("x_")]
     if any(offered.percent):
         more += _percent_columns(f"({response}) > 0", learned=learned)
+    own += [f"e.{CLUSTER}"] if has_clusters(tables) else []
     columns = ", ".join([f"{response} AS response", *more, *own])
     return f"""
         SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level,
@@ -80,12 +84,21 @@ def labeled(tables: Tables, side: Side) -> pd.DataFrame:
     the worth of a response is its amount the amount (minor units, of a merchant that of a unit of response, its amount
     over its response; 0 or NaN where nothing was bought), of a side with offers in percent paid, amount, amount_least
     and amount_most (minor units, NaN where not known; the bounds only where the amount is not the worth), outcome_x_*
-    (numbers of the outcome, NaN where not known), then the x_* and c_* of the request. Features of the account are not
+    (numbers of the outcome, NaN where not known), then the x_* and c_* of the request, and cluster where any has one.
+    Features of the account are not
     in here: they are joined point in time.
     """
     with tables.connect() as db:
         rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()
     return rows.drop(columns=ROW).astype({"decided_at": TIME})
+
+
+def has_clusters(tables: Tables) -> bool:
+    """Return whether any exposure names the cluster of its account."""
+    if CLUSTER not in tables.columns("exposure"):
+        return False
+    with tables.connect() as db:
+        return bool(db.execute(f"SELECT count({CLUSTER}) FROM exposure").fetchall()[0][0])
 
 
 def _known(tables: Tables, column: str) -> bool:

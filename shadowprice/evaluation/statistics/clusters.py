@@ -1,13 +1,19 @@
 """Clusters of dependent rows: by account, or crossed by account and partner."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.checks import require
 from shadowprice.evaluation.statistics.groups import codes, crossed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +30,21 @@ class Clusters:
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of ``values`` (N,) in each cluster, (size,)."""
         return np.bincount(self.of, values, minlength=self.size).astype(np.float64, copy=False)
+
+
+def row_clusters(frame: pd.DataFrame) -> NDArray[np.str_]:
+    """(N,) name of the cluster of each row of a frame, else of its account: rows of other names are independent.
+
+    >>> import pandas as pd
+    >>> row_clusters(pd.DataFrame({"account_id": ["a", "b", "c"], "cluster": ["h", "h", None]})).tolist()
+    ['cluster h', 'cluster h', 'account c']
+    """
+    account = frame["account_id"].to_numpy(dtype=str)
+    if "cluster" not in frame:
+        return account
+    cluster, named = frame["cluster"].to_numpy(dtype=str), frame["cluster"].notna().to_numpy(dtype=bool)
+    owners: NDArray[np.str_] = np.where(named, np.char.add("cluster ", cluster), np.char.add("account ", account))
+    return owners
 
 
 def partitions(

@@ -22,7 +22,7 @@ class LevelEvidence:
     level         index of the level
     name          of its offer, where levels are offers and not amounts of one incentive
     incentive     its amount, minor units
-    accounts      that were given it; ``rows`` requests
+    accounts      that were given it, or clusters of them; ``rows`` requests
     planned       share of the requests by the propensities; NaN where no row has it
     share         share of the requests that was found
     response      mean response
@@ -73,7 +73,8 @@ class SideEvidence:
     claim           the verdict in words, with what limits it
     figures         of the level that decides it, in words
     weighted        whether rows are weighted by inverse propensity
-    clusters        accounts, or partners where they are fewer
+    clusters        units, or partners where they are fewer
+    unit            what is independent: accounts, or clusters of them
     drawn           whether levels were drawn at random
     partial         levels that a part of the requests had no chance of: their means are those of other requests
     plan            command that plans a trial that would identify the effect; empty where none is needed or would help
@@ -95,6 +96,7 @@ class SideEvidence:
     drawn: bool = True
     partial: tuple[int, ...] = ()
     plan: str = ""
+    unit: str = "accounts"
 
     @property
     def unlike(self) -> bool:

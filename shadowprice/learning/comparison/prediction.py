@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bootstrap
 from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
@@ -43,7 +44,7 @@ def compare_prediction(
         own.append((y - at_level(mine, level)) ** 2)
         other.append((y - at_level(incumbent[side], level)) ** 2)
         weight.append(given_weights(frame) / chance[test])
-        account.append(frame["account_id"].to_numpy(dtype=str))
+        account.append(row_clusters(frame))
         known = row_partners(frame, side, data.snapshots)
         partner.append(account[-1] if known is None else known)
         side_of.append(np.full(y.size, number))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import AMOUNT, Curves
 from shadowprice.evaluation.policy.frontier import RandomizedRows
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.graphs.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
@@ -83,7 +84,7 @@ def trial_of(
         value=terms.value(y, worth) - campaign.least_return * cost,
         cost=cost,
         propensity=chance,
-        account=frame["account_id"].to_numpy(dtype=str),
+        account=row_clusters(frame),
     )
 
 

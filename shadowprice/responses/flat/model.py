@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.evaluation.statistics.windows import weeks
@@ -97,7 +98,7 @@ class FlatModel(ResponseModel):
         if self.levels.size < 2:
             self.mean = np.array([np.average(response, weights=given_weights(frame))])
             return self
-        account = frame["account_id"].astype(str).to_numpy()
+        account = row_clusters(frame)
         partner = row_partners(frame, self.side, self.given.snapshots)
         weighted = "balancing_weight" in frame
         planned = shares(level, _propensity(frame, level), self.levels.size, account)

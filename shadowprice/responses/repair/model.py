@@ -17,6 +17,7 @@ from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.documents import Plain
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_over_windows
 from shadowprice.files import write_whole
@@ -125,7 +126,7 @@ class SideRepair(Plain):
             y,
             calibration=steps.calibration,
             project=steps.project,
-            account=held_out["account_id"].to_numpy(dtype=str),
+            account=row_clusters(held_out),
             ceiling=1.0 if side == "customer" else np.inf,
         )
         return cls(usual, effect, repair, slope)
@@ -143,7 +144,7 @@ def _within_cells(
 
     Without confounders all rows are one cell, and accounts are the groups.
     """
-    group = cell_names(rows, confounders) if confounders else rows["account_id"].to_numpy(dtype=object)
+    group = cell_names(rows, confounders) if confounders else row_clusters(rows).astype(object)
     cell = group if confounders else np.zeros(len(rows), dtype=np.int64)
     window = weeks(rows["snapshot_at"]) if "snapshot_at" in rows else np.zeros(len(rows), dtype=np.int64)
     try:

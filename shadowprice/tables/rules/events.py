@@ -31,6 +31,16 @@ def _partner(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
         yield "exposure", "partner_id", rows, f"is not a {other} of the account table"
 
 
+@rule("exposure.account_id", "exposure.cluster")
+def _one_cluster(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    # An account in two clusters would make them depend on each other.
+    rows = """SELECT row FROM exposure JOIN (
+        SELECT account_id FROM exposure GROUP BY account_id
+        HAVING count(DISTINCT cluster) > 1 OR count(cluster) NOT IN (0, count(*))
+    ) USING (account_id)"""
+    yield "exposure", "cluster", rows, "must be the same in all rows of an account"
+
+
 @rule("exposure.offer_id", "offer.offer_id")
 def _offered(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     rows = unknown("exposure", "offer_id", "SELECT offer_id FROM offer")
