@@ -60,7 +60,7 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     weighted = labeled is not None and WEIGHT in pyarrow.parquet.read_schema(labeled).names
     join = f"JOIN read_parquet({quoted(labeled)}) AS w USING (request_id)" if weighted and labeled else ""
     clustered = has_clusters(tables)
-    owner = "coalesce('cluster ' || l.cluster, 'account ' || l.account_id)" if clustered else "l.account_id"
+    owner = "coalesce('cluster ' || l.cluster, l.account_id)" if clustered else "l.account_id"
     query = f"""
         WITH own AS (SELECT {own} AS account_id, {other} AS partner_id, sum(weight) AS paid FROM edge GROUP BY ALL),
         main AS (SELECT account_id, arg_max(partner_id, (paid, partner_id)) AS main FROM own GROUP BY account_id),

@@ -11,6 +11,7 @@ from shadowprice.campaign import FLAT, Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.learning.amounts import fitted_amounts
 from shadowprice.learning.bundle import OfSides, write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
@@ -187,7 +188,7 @@ def posteriors(model: SidedModel, data: TrainingSet, how: Training) -> dict[Side
     found = {}
     for side, curves in model.curves(data.inputs, rows).items():
         level, y = labels(rows[side])
-        weight, account = row_weights(rows[side], len(data.levels[side])), rows[side]["account_id"]
+        weight, account = row_weights(rows[side], len(data.levels[side])), row_clusters(rows[side])
         found[side] = CurvePosterior.fit(curves, level, y, account, weight, probability=side == "customer")
     return found
 

@@ -37,13 +37,13 @@ def row_clusters(frame: pd.DataFrame) -> NDArray[np.str_]:
 
     >>> import pandas as pd
     >>> row_clusters(pd.DataFrame({"account_id": ["a", "b", "c"], "cluster": ["h", "h", None]})).tolist()
-    ['cluster h', 'cluster h', 'account c']
+    ['cluster h', 'cluster h', 'c']
     """
     account = frame["account_id"].to_numpy(dtype=str)
     if "cluster" not in frame:
         return account
-    cluster, named = frame["cluster"].to_numpy(dtype=str), frame["cluster"].notna().to_numpy(dtype=bool)
-    owners: NDArray[np.str_] = np.where(named, np.char.add("cluster ", cluster), np.char.add("account ", account))
+    cluster, named = frame["cluster"].fillna("").to_numpy(dtype=str), frame["cluster"].notna().to_numpy(dtype=bool)
+    owners: NDArray[np.str_] = np.where(named, np.char.add("cluster ", cluster), account)
     return owners
 
 

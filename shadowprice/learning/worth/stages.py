@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.decision import uniform
+from shadowprice.evaluation.statistics.clusters import row_clusters
 from shadowprice.learning.training_set import TrainingSet
 
 EDGES = (0.4, 0.7, 1.0)
@@ -23,10 +24,10 @@ def earlier_stages(data: TrainingSet) -> Iterator[TrainingSet]:
 
     The ``test`` split of each holds the accounts that judge, ``train`` and ``validation`` those before them in the
     sequence. The last stage is the training set itself, with the model that is served; it is not among these. Parts
-    depend on the name of the account alone, so that its rows stay together on both sides of the market.
+    depend on the name of the account or its cluster alone, so that its rows stay together on both sides of the market.
     """
-    places = {side: _places(rows["account_id"], "worth") for side, rows in data.rows.items()}
-    stopping = {side: _places(rows["account_id"], "worth/stop") < HELD_OUT for side, rows in data.rows.items()}
+    places = {side: _places(row_clusters(rows), "worth") for side, rows in data.rows.items()}
+    stopping = {side: _places(row_clusters(rows), "worth/stop") < HELD_OUT for side, rows in data.rows.items()}
     for low, high in pairwise(EDGES):
         rows = {}
         for side, frame in data.rows.items():
@@ -36,7 +37,7 @@ def earlier_stages(data: TrainingSet) -> Iterator[TrainingSet]:
         yield replace(data, rows=rows)
 
 
-def _places(account: pd.Series, purpose: str) -> NDArray[np.float64]:
-    """Place of each row's account in [0, 1)."""
-    code, unique = pd.factorize(account.astype(str))
+def _places(owner: NDArray[np.str_], purpose: str) -> NDArray[np.float64]:
+    """Place of each row's account, or of its cluster, in [0, 1)."""
+    code, unique = pd.factorize(owner)
     return np.array([uniform(f"{purpose}/{name}") for name in unique])[code]
