@@ -89,6 +89,27 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     )
 
 
+def drawn_by(tables: Tables, side: Side) -> str:
+    """Return the category by which levels were drawn, though no cluster says so; empty where there is none.
+
+    All requests with the same value of it had one offer; there are more values than offers, and at least twice as many
+    accounts as values. O(n log n) for n requests and each category.
+    """
+    with tables.connect() as db:
+        for table in ("account", "exposure"):
+            for name in (f'"{name}"' for name in tables.columns(table) if name.startswith("c_")):
+                own = f"SELECT DISTINCT account_id, {name} AS value FROM {table} WHERE side = '{side}'"
+                (counts,) = db.execute(f"""
+                    SELECT count(DISTINCT offer_id), count(DISTINCT value), count(DISTINCT (value, offer_id)),
+                        count(DISTINCT account_id), count(DISTINCT (account_id, value))
+                    FROM exposure JOIN ({own}) USING (account_id) WHERE side = '{side}' AND value IS NOT NULL
+                """).fetchall()
+                offers, values, pairs, accounts, once = counts
+                if offers < values == pairs and 2 * values <= accounts == once:
+                    return name.strip('"')
+    return ""
+
+
 def read_features(tables: Tables, side: Side) -> pd.DataFrame:
     """Features of the accounts of a side as known when each request was decided, by the row of the exposure.
 

@@ -21,7 +21,7 @@ from shadowprice.evaluation.uplift.comparisons import side_evidence
 from shadowprice.evaluation.uplift.evidence import SideEvidence, Verdict
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import Slope
-from shadowprice.evidence.rows import Rows, read_features, read_rows
+from shadowprice.evidence.rows import Rows, drawn_by, read_features, read_rows
 from shadowprice.evidence.sentences import claim, figures
 from shadowprice.learning.identification import slope_within_cells
 from shadowprice.tables import Tables, labeled
@@ -128,7 +128,8 @@ def evidence_of(
             one = _within_cells(one, slope)
         if one.verdict == "not identified":
             one = replace(one, plan=plan_command(one, campaign, read.response, workspace))
-        one = replace(one, unit="clusters" if read.clustered else "accounts")
+        group = drawn_by(tables, side) if one.drawn and not read.clustered else ""
+        one = replace(one, unit="clusters" if read.clustered else "accounts", drawn_by=group)
         claimed = claim(one, currency, reasons, fitted=read.weight is not None)
         evidence.append(replace(one, claim=claimed, figures="" if reasons else figures(one, currency)))
     return tuple(evidence)

@@ -78,12 +78,17 @@ def evidence_table(found: SideEvidence, currency: Currency) -> tuple[list[str], 
 
 
 def evidence_notes(found: SideEvidence, currency: Currency) -> list[str]:
-    """Reasons why levels have no cost of one extra response, one sentence each."""
+    """Sentences below the evidence: levels drawn by group, and why levels have no cost of one extra response."""
+    grouped = (
+        f"All accounts with the same {found.drawn_by} got the same level. Where levels were drawn by it, map it as "
+        "exposure.cluster: the intervals count accounts and are too narrow."
+    )
     why: dict[str, list[str]] = {}
     for level in found.levels:
         if level.why_no_cost:
             why.setdefault(level.why_no_cost, []).append(level.written(currency))
-    return [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
+    notes = [grouped] if found.drawn_by else []
+    return notes + [f"No cost of one extra response at {listed(at)}: {reason}." for reason, at in why.items()]
 
 
 def evidence_facts(found: SideEvidence) -> dict[str, str]:

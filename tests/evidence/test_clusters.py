@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from cli.main import main
 from shadowprice.currency import Currency
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
@@ -18,6 +19,7 @@ from shadowprice.evidence.sides import evidence_of
 from shadowprice.graphs.build import snapshot_times
 from shadowprice.learning.comparison.trials import trial_of
 from shadowprice.learning.labeling import context_of, write_labeled
+from shadowprice.reports.texts import evidence_notes
 from shadowprice.tables import Tables, campaign_from_tables, validate_tables
 
 CENTS = (0, 300, 600, 900)
@@ -136,3 +138,44 @@ def test_an_account_is_in_one_cluster(make) -> None:
         with pytest.raises(InvalidTable, match=r"exposure.cluster: must be the same in all rows of an account.*2 rows"):
             validate_tables(tables | {"exposure": twice.assign(cluster=cluster).reset_index(drop=True)})
     validate_tables(tables | {"exposure": twice.assign(cluster="s0").reset_index(drop=True)})
+
+
+def test_a_draw_by_store_that_no_column_declares_is_named(make) -> None:
+    plain, store, _ = by_store(make(accounts=1500)[1])
+    place = np.char.add("s", store.astype(str))
+    known = plain.replaced(account=plain.account.assign(c_store=place))
+    found = evidence(known)
+    assert found.drawn_by == "c_store"
+    (note, *_) = evidence_notes(found, Currency())
+    assert note.startswith("All accounts with the same c_store got the same level.")
+    assert "map it as exposure.cluster" in note
+    told = plain.replaced(exposure=plain.exposure.assign(c_store=place))
+    assert evidence(told).drawn_by == "c_store"
+    assert evidence(named(known, store + 1)).drawn_by == ""
+    # One store with a second level tells that accounts were drawn.
+    offer = plain.exposure["offer_id"].to_numpy(copy=True)
+    offer[np.flatnonzero(store == 5)[0]] = next(each for each in np.unique(offer) if each != offer[store == 5][0])
+    assert evidence(known.replaced(exposure=plain.exposure.assign(offer_id=offer))).drawn_by == ""
+
+
+def test_init_proposes_the_column_by_which_offers_were_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(4)
+    store = rng.integers(40, size=900)
+    value = rng.choice([0, 5], 40)[store]
+    sent = pd.Timestamp("2026-03-02T09:00Z") + pd.to_timedelta(rng.integers(30_000, size=900), unit="min")
+    log = pd.DataFrame({"customer": [f"k{k}" for k in range(900)], "sent": sent.strftime("%Y-%m-%dT%H:%M:%SZ")})
+    log["value"], log["branch"], log["town"] = value, np.char.add("F", store.astype(str)), rng.choice(["A", "B"], 900)
+    log["redeemed"] = (rng.random(900) < 0.2 + 0.04 * value).astype(int)
+    for branch, declared in (("branch", True), ("nothing", False)):
+        folder = tmp_path / branch
+        folder.mkdir()
+        own = log if declared else log.assign(branch=rng.permutation(log["branch"]))
+        own.to_csv(folder / "log.csv", index=False)
+        assert main(["init", str(folder), "--trials", str(folder / "log.csv")]) == 0
+        text = (folder / "mapping.yaml").read_text()
+        assert ("cluster: branch # CHECK: all rows with the same value have one offer" in text) == declared
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "branch" / "mapping.yaml")]) == 0
+    assert "Clusters" in capsys.readouterr().out

@@ -21,7 +21,8 @@ from dialects import Dialect, Row, files, moment
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping import read_mapping
 from shadowprice.mapping.description import Mapping
-from shadowprice.mapping.proposal.propose import Proposal, propose
+from shadowprice.mapping.proposal.parts import Proposal
+from shadowprice.mapping.proposal.propose import propose
 from shadowprice.mapping.proposal.text import lines
 from shadowprice.mapping.queries import table_parts, wanted_columns
 from shadowprice.mapping.sources import open_sources

@@ -75,6 +75,7 @@ class SideEvidence:
     weighted        whether rows are weighted by inverse propensity
     clusters        units, or partners where they are fewer
     unit            what is independent: accounts, or clusters of them
+    drawn_by        category whose accounts all had one level, although no cluster says so; empty where there is none
     drawn           whether levels were drawn at random
     partial         levels that a part of the requests had no chance of: their means are those of other requests
     plan            command that plans a trial that would identify the effect; empty where none is needed or would help
@@ -97,6 +98,7 @@ class SideEvidence:
     partial: tuple[int, ...] = ()
     plan: str = ""
     unit: str = "accounts"
+    drawn_by: str = ""
 
     @property
     def unlike(self) -> bool:

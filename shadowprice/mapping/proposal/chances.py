@@ -37,6 +37,27 @@ def chance(
     return Proposed(own=found.name, reason="the probability of each row? it fits the shares of the offers", check=True)
 
 
+def drawn_by(
+    db: duckdb.DuckDBPyConnection, trials: Profile, offers: Cells, account: str, free: Sequence[Cells]
+) -> Proposed | None:
+    """Return the column by which offers were drawn: all rows with the same value have one offer.
+
+    Its values are more than the offers, and each account has one of them; there are at least twice as many accounts.
+    """
+    own, offer = trials.sql(account), trials.sql(offers.name)
+    for cells in free:
+        if cells.unique or not cells.full or not (cells.kind == "text" or cells.whole):
+            continue
+        value = trials.sql(cells.name)
+        query = f"""SELECT count(DISTINCT {value}), count(DISTINCT ({value}, {offer})), count(DISTINCT {own}),
+            count(DISTINCT ({own}, {value})) FROM {table_of(trials.source)}"""
+        ((values, pairs, accounts, once),) = db.execute(query).fetchall()
+        if len(offers.values) < values == pairs and 2 * values <= accounts == once:
+            reason = "all rows with the same value have one offer: intervals then count these and not accounts"
+            return Proposed(own=cells.name, reason=reason, check=True)
+    return None
+
+
 def _adds_up(db: duckdb.DuckDBPyConnection, trials: Profile, offers: Cells, cells: Cells) -> bool:
     """Return whether the inverses of a column add up to the number of rows at each offer."""
     if len(cells.values) < 2 or not all(0 < trials.number(value) < 1 for value in cells.values):

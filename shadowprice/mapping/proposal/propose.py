@@ -10,7 +10,7 @@ import duckdb
 from shadowprice.errors import InvalidInput
 from shadowprice.mapping.opened import literal
 from shadowprice.mapping.proposal.alternatives import alternatives, control, named_offer, unit_cost
-from shadowprice.mapping.proposal.chances import chance
+from shadowprice.mapping.proposal.chances import chance, drawn_by
 from shadowprice.mapping.proposal.guesses import (
     Proposed,
     hinted,
@@ -121,6 +121,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     if drawn_with is not None:
         columns["propensity"] = drawn_with
         free.pop(drawn_with.own, None)
+    if offers is not None and columns.get("account_id", Proposed()).own:
+        group = drawn_by(db, trials, offers, columns["account_id"].own, list(free.values()))
+        if group is not None:
+            columns["cluster"] = group
+            free.pop(group.own)
     if "outcomes" not in found:
         columns |= results(free, sent, times)
     names = ["account_id", "face_value" if names_offers is None else "offer_id"]
