@@ -111,8 +111,8 @@ def _assign(db: duckdb.DuckDBPyConnection, made: Sequence[Part], window: str, to
     ``main`` counts the lines that tell the order, ``backs`` those that take it back, ``repeats`` the others.
     """
     offers = " UNION ALL ".join(
-        f"SELECT request_id, account_id, TRY_CAST(decided_at AS TIMESTAMPTZ) AS decided, {number} AS part, "
-        f"{quoted(ROW)} AS own FROM {part.query} WHERE side = 'customer'"
+        f"SELECT request_id, trim(account_id) AS account_id, TRY_CAST(decided_at AS TIMESTAMPTZ) AS decided, "
+        f"{number} AS part, {quoted(ROW)} AS own FROM {part.query} WHERE side = 'customer'"
         for number, part in enumerate(made)
     )
     place = f"row_number() OVER (ORDER BY part, own) AS {quoted(ROW)}"

@@ -46,14 +46,19 @@ def labels_query(tables: Tables, side: Side) -> str:
     more += [f'u."{name}" AS "{OUTCOME}{name}"' for name in tables.columns("outcome") if name.startswith("x_")]
     if any(offered.percent):
         more += _percent_columns(f"({response}) > 0", learned=learned)
-    own += [f"e.{CLUSTER}"] if has_clusters(tables) else []
+    groups = ""
+    if has_clusters(tables):
+        # Requests of the served log do not name the cluster of their account.
+        own.append(f"g.{CLUSTER}")
+        named = f"SELECT account_id, max({CLUSTER}) AS {CLUSTER} FROM exposure GROUP BY account_id"
+        groups = f"LEFT JOIN ({named}) AS g ON g.account_id = e.account_id"
     columns = ", ".join([f"{response} AS response", *more, *own])
     return f"""
         SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level,
             coalesce(o.face_value, 0) AS face_value, e.decided_at, e.propensity, {columns}
         FROM exposure AS e
         JOIN outcome AS u ON u.request_id = e.request_id
-        JOIN offer AS o ON o.offer_id = e.offer_id
+        JOIN offer AS o ON o.offer_id = e.offer_id {groups}
         WHERE e.side = '{side}' AND u.mature{f" AND e.offer_id <> '{NOTHING_GIVEN}'" if funds else ""}"""
 
 

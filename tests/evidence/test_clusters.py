@@ -20,7 +20,7 @@ from shadowprice.graphs.build import snapshot_times
 from shadowprice.learning.comparison.trials import trial_of
 from shadowprice.learning.labeling import context_of, write_labeled
 from shadowprice.reports.texts import evidence_notes
-from shadowprice.tables import Tables, campaign_from_tables, validate_tables
+from shadowprice.tables import Tables, campaign_from_tables, labeled, validate_tables
 
 CENTS = (0, 300, 600, 900)
 
@@ -133,11 +133,16 @@ def test_no_store_is_in_two_parts_and_judged_rows_have_the_store(make, tmp_path:
 def test_an_account_is_in_one_cluster(make) -> None:
     tables = make(accounts=200)[1].as_dict()
     twice = pd.concat([tables["exposure"], tables["exposure"].iloc[:2].assign(request_id=["y0", "y1"])])
-    for other in ("s9", None):
-        cluster = np.where(twice["request_id"] == "y1", other, "s0")
-        with pytest.raises(InvalidTable, match=r"exposure.cluster: must be the same in all rows of an account.*2 rows"):
-            validate_tables(tables | {"exposure": twice.assign(cluster=cluster).reset_index(drop=True)})
-    validate_tables(tables | {"exposure": twice.assign(cluster="s0").reset_index(drop=True)})
+    cluster = np.where(twice["request_id"] == "y1", "s9", "s0")
+    with pytest.raises(InvalidTable, match=r"exposure.cluster: must be the same in all rows of an account.*2 rows"):
+        validate_tables(tables | {"exposure": twice.assign(cluster=cluster).reset_index(drop=True)})
+    # A row that names no cluster, such as one of the served log, is of the cluster of its account.
+    some = twice.assign(cluster=np.where(twice["request_id"].str.startswith("y"), "s0", None)).reset_index(drop=True)
+    extended = dict(tables) | {"exposure": some}
+    extended["outcome"] = pd.concat([tables["outcome"], tables["outcome"].iloc[:2].assign(request_id=["y0", "y1"])])
+    rows = labeled(validate_tables(extended), "customer")
+    assert rows.groupby("cluster")["account_id"].nunique().tolist() == [2]
+    assert rows["cluster"].notna().sum() == 4
 
 
 def test_a_draw_by_store_that_no_column_declares_is_named(make) -> None:

@@ -98,7 +98,8 @@ def orders(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part | N
     free = Free(rows)
     free.times("ordered_at", lambda cells: not hinted(cells, "canceled"), "when it was ordered")
     answered = any(has_two_values(cells) and hinted(cells, "redeemed") for cells in free.left)
-    if not own or "ordered_at" not in free.columns or (answered and rows.cells(own).unique):
+    priced = any(cells.kind == "number" and hinted(cells, "total of order") for cells in free.left)
+    if not own or "ordered_at" not in free.columns or (answered and (rows.cells(own).unique or not priced)):
         return None
     at, sent = rows.cells(free.columns["ordered_at"].own), made.profile.cells(made.columns["decided_at"].own)
     if _days_only(at) and not _days_only(sent):
@@ -124,7 +125,7 @@ def orders(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part | N
 
 
 def _amounts(free: Free) -> None:
-    numbers = [cells for cells in free.left if cells.kind == "number"]
+    numbers = [cells for cells in free.left if cells.kind == "number" and set(cells.values) != {"0", "1"}]
     for name, reason in AMOUNTS.items():
         found = [cells for cells in numbers if hinted(cells, f"{name} of order") and cells.name in free.names]
         if found:
@@ -144,7 +145,7 @@ def _canceled(cells: Cells) -> Proposed | None:
     if not hinted(cells, "canceled"):
         return None
     if has_two_values(cells):
-        return flag(cells, True)
+        return replace(flag(cells, True), reason=reason)
     if cells.full:
         return None
     expression = f"CASE WHEN {quoted(cells.name)} IS NULL THEN 'false' ELSE 'true' END"
