@@ -195,12 +195,12 @@ def read_columns(folder: Path) -> FeatureColumns:
     """The description kept in a Feast repository folder.
 
     Raises:
-        Unavailable: there is none; the folder was not created by :func:`feature_repo.store.create`.
+        Unavailable: there is none, or it is damaged.
     """
     path = folder / FEATURES_FILE
     try:
         return FeatureColumns.from_json(read_document(path).decode())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, InvalidInput) as error:
         raise Unavailable(f"{path}: cannot be read ({error}); `shadowprice job featurize` makes it") from error
 
 

@@ -14,7 +14,7 @@ PROGRAMS = {"buildah", "cat", "container", "cp", "curl", "echo", "export", "feas
 PROGRAMS |= {"make", "mkdir", "podman", "python", "redis-cli", "shadowprice", "ssh-keygen"}
 PORT = re.compile(r"127\.0\.0\.1:(\d{4})\b")
 """Address of a service that runs here on another port: predictor, ledger, console, Redis, Prometheus, sink."""
-SERVICE = re.compile(r"shadowprice (?:serve|console) ")
+SERVICE = re.compile(r"shadowprice (?:serve|console) |python -m serving\.(?:ledger|predictor) ")
 """Command of services, which run until they are stopped."""
 Machine = Callable[[Path, str], subprocess.CompletedProcess[str]]
 """Follows commands in a folder."""
@@ -119,11 +119,13 @@ def masked(text: str) -> list[str]:
 
 def printed(text: str) -> str:
     """Output that a block of the console shows below its commands."""
-    found, command, before = "", False, ""
-    for line in text.splitlines(keepends=True):
-        command = line.startswith("$ ") or (command and before.endswith("\\\n"))
-        before = line
-        found += "" if command else line
+    found, command = "", ""
+    for line in text.splitlines():
+        if not command and not line.startswith("$ "):
+            found += line + "\n"
+            continue
+        command += line.removeprefix("$ ") if not command else "\n" + line
+        command = "" if _whole(command) else command
     return found
 
 

@@ -1,6 +1,5 @@
 """Command lines of the pages: the shell reads them, and the programs of this repository take their options."""
 
-import ast
 import contextlib
 import json
 import re
@@ -8,11 +7,12 @@ import subprocess
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+import messages
 import pytest
 import yaml
+from messages import LINE, QUOTED, Text, marked
 from snippets import ROOT, blocks, commands, pages, shell_of
 from typer.core import TyperCommand
 
@@ -144,9 +144,6 @@ def test_every_body_that_curl_sends_is_taken_by_the_service() -> None:
         assert decode_v1(json.loads(body), max_items=10).request_id
 
 
-PRODUCT = ("shadowprice", "operations", "serving", "cli", "components", "pipelines", "feature_repo")
-QUOTED = re.compile(r"`([^`]+)`")
-LINE = re.compile(r"(?:^|: )((?:shadowprice|python -m) [a-z][^:→]*)$", re.MULTILINE)
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w=-])")
 PROGRAM_OF = {
     "cli/doctor": "doctor",
@@ -169,28 +166,11 @@ PROGRAM_OF = {
     "shadowprice/evidence/sides.py": "plan",
 }
 """Program that has the flags of a room's texts; the longest place counts."""
-Text = tuple[Path, str]
 
 
 @pytest.fixture(scope="module")
 def texts() -> list[Text]:
-    """Texts of the product, each with its file, without docstrings; what a text fills in is ``1``."""
-    found = []
-    for path in (path for room in PRODUCT for path in sorted((ROOT / room).rglob("*.py"))):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
-        inner = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        whole = [node for node in nodes if isinstance(node, ast.JoinedStr)]
-        inner |= {id(part) for node in whole for part in ast.walk(node) if part is not node}
-        for node in nodes:
-            if isinstance(node, ast.JoinedStr):
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
-                text = node.value
-            else:
-                continue
-            if " " in text:
-                found.append((path.relative_to(ROOT), text))
-    return found
+    return messages.texts()
 
 
 def test_every_command_in_a_message_is_marked_and_is_one(texts: list[Text], parse: Callable[[list[str]], str]) -> None:
@@ -201,10 +181,9 @@ def test_every_command_in_a_message_is_marked_and_is_one(texts: list[Text], pars
     bare, wrong, commanded = [], [], 0
     for path, text in texts:
         rest = QUOTED.sub("", text)
-        marked = [each for each in QUOTED.findall(text) if re.match("(shadowprice|python|make) (?!1)", each)]
         ended = [each for each in LINE.findall(rest) if program.match(each)]
         bare += [(path, text)] if program.search(LINE.sub("", rest)) else []
-        for words in (words for each in [*marked, *ended] for words in commands(each)):
+        for words in (words for each in [*marked(text), *ended] for words in commands(each)):
             commanded += 1
             # A message fills in the name of a pipeline, and leaves that of a job to its reader.
             given = [{"1": "train", "JOB": "train"}.get(word, word) for word in words]

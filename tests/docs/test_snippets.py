@@ -17,8 +17,8 @@ from served_log import CAMPAIGN, write_log
 from snippets import ROOT, blocks, pages
 
 from serving.http.tokens import Tokens
-from shadowprice.arms import Experiment, Holdout
-from shadowprice.campaign import SIDES, PortfolioTerms
+from shadowprice.arms import Experiment
+from shadowprice.campaign import SIDES
 from shadowprice.campaign.draws import FIELD as EXPLORATION
 from shadowprice.campaign.draws import read_weights
 from shadowprice.limits import Limits
@@ -31,6 +31,7 @@ DATA = [block for block in BLOCKS if block.language in ("json", "yaml")]
 ELSEWHERE = {
     "CONTRIBUTING.md": "test_recipes.py and tests/test_docs.py put each example into its place",
     "docs/reference/decision-service.md": "tests/serving/test_client.py runs it on services",
+    "docs/how-to/serve-several-campaigns.md": "tests/runs/test_guides.py runs it beside a run",
     "docs/how-to/restore.md": "tests/feature_repo/test_register.py runs it on a lost store",
 }
 CLUSTER = 'address="auto"'
@@ -132,12 +133,6 @@ def read(data: Any, folder: Path) -> str:
     if EXPLORATION in data:
         assert set(read_weights(data[EXPLORATION])) <= set(SIDES)
         return "exploration"
-    if "holdout" in data:
-        assert Holdout.from_dict(data["holdout"]).share
-        return "holdout"
-    if "portfolio" in data:
-        assert PortfolioTerms.from_dict(data["portfolio"]).name
-        return "portfolio"
     if "arms" in data:
         assert Experiment.from_dict(data).to_dict()
         return "experiment"
@@ -172,10 +167,8 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
         "campaigns",
         "experiment",
         "exploration",
-        "holdout",
-        *2 * ["limits"],
+        "limits",
         "mapping",
-        "portfolio",
         "tokens",
     ]
 

@@ -1,23 +1,20 @@
 """Guides that need one machine, followed from their first line to their last in a fresh folder."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import company
 import httpx
 import pytest
-from company import BUDGETS, ask_all, code, make_company, started
+from company import CAMPAIGNS, ask_all, code, started
 from event_sink import event_sink
-from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, masked, shell_of
+from services import SERVICES, served
+from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, shell_of
 
 from benchmarks.faults.redis_server import RedisServer
 from operations.common.workspace import read_campaign
@@ -49,7 +46,6 @@ FOLLOWED = (
     "restore",
     "retrain",
     "run-a-re-solve",
-    "run-a-voucher-campaign",
     "run-an-experiment",
     "see-what-a-change-does",
     "serve-the-flat-policy",
@@ -73,22 +69,19 @@ NOT_FOLLOWED = {
     "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
     "release": "needs a registry of images and a signing key",
     "rotate-tokens": CLUSTER,
+    "run-a-voucher-campaign": "followed by test_vouchers.py",
     "run-pipelines": "followed by tests/pipelines/test_many_users.py, but for podman",
     "run-steps-as-ray-jobs": CLUSTER,
     "upgrade": CLUSTER,
     "use-public-trials": "followed by tests/docs/test_snippets.py on made-up rows, as the reader downloads the files",
 }
 """Guides that nothing follows here, and the reason."""
-SERVICES, REDIS, PROMETHEUS, SINK, CONSOLE = ("8080", "8081", "8082"), "6379", "9090", "9000", "8083"
+REDIS, PROMETHEUS, SINK, CONSOLE = "6379", "9090", "9000", "8083"
 CLUSTERED = r"/workspace|/ledger/|kubectl|http://(?!127)|address=\"auto\""
 """Marks blocks that need a cluster or its addresses; tests/allocation/executors/test_ray.py has that of Ray."""
 ELSEWHERE = {
     "open-the-console": (r"campaigns/(\*|autumn)", "followed below with several campaigns"),
-    "retrain": ("DAYS=15", "test_whole_runs.py has such a run, of fewer days"),
-    "run-a-voucher-campaign": (
-        "DATASET=|localhost|collected.csv",
-        "test_vouchers.py has such runs, tests/datasets/test_voucher_mapping.py such files",
-    ),
+    "retrain": ("--days", "followed by test_whole_runs.py"),
     "your-own-files": ("mapping.yaml --workers|serve|localhost|explain", "followed by test_tutorial.py"),
 }
 """Guide → pattern of its blocks that other tests follow, and where."""
@@ -120,24 +113,6 @@ def made(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Callable
         return found[command]
 
     return make
-
-
-@contextmanager
-def served(run: Path, port: int) -> Iterator[str]:
-    """Serve a run as the guides do, and give what is printed; ledger and console have the ports after the given one."""
-    command = [sys.executable, "-W", "ignore", "-m", "shadowprice", "serve", str(run), "--port", str(port)]
-    known = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, env=known, stdout=subprocess.PIPE, text=True) as services:
-        assert services.stdout is not None
-        try:
-            told = []
-            while not told or "Ctrl-C" not in told[-1]:
-                told.append(services.stdout.readline())
-                assert told[-1], told
-            yield "".join(told)
-        finally:
-            services.send_signal(signal.SIGINT)
-            services.wait(60)
 
 
 def test_every_guide_is_followed_or_named_with_a_reason() -> None:
@@ -200,7 +175,6 @@ def test_a_guide_runs_as_printed_and_prints_what_it_shows(
 
 
 CONSOLE_GUIDE = "open-the-console"
-MOVE = "shadowprice portfolio move --campaigns campaigns --ledger-url http://127.0.0.1:8081"
 
 
 def test_several_campaigns_are_served_and_budget_moves_between_them(
@@ -211,53 +185,61 @@ def test_several_campaigns_are_served_and_budget_moves_between_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = made("shadowprice run docs/examples/mapping/mapping.yaml --workers 0 --epochs 40")
-    make_company(run, machine)
+    serve, move, hold = company.FOLLOWED
+    run = made(run_of(ROOT / f"docs/how-to/{serve}.md"))
+    Path("runs").mkdir()
+    Path("runs/latest").symlink_to(run)
     first = free_port()
     ports = {name: first + number for number, name in enumerate(SERVICES)}
-
-    def follow_here(commands: str) -> str:
-        done = machine(tmp_path, PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", commands))
-        assert done.returncode == 0, commands + done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout
-
-    serve, move, hold = company.FOLLOWED
-    of_ledger, of_predictor = code(serve, "python -m serving.ledger").splitlines()
     predictor_url, ledger_url = (f"http://127.0.0.1:{ports[name]}" for name in ("8080", "8081"))
-    with ExitStack() as stack:
-        stack.enter_context(started(of_ledger, ports, "8081", "/readyz"))
-        ledgers = {name: stack.enter_context(LedgerClient(ledger_url, name)) for name in BUDGETS}
-        dry = code(move, f"{MOVE} --dry_run")
-        assert "(planned)" in follow_here(dry)
+    of_ledger, of_predictor = code(serve, "python -m serving.ledger").splitlines()
+    with ExitStack() as clients, ExitStack() as stack:
+
+        def start(commands: str) -> str:
+            for each in commands.splitlines():
+                port = "8081" if "serving.ledger" in each else "8080"
+                stack.enter_context(started(each, ports, port, company.READY[port]))
+            return ""
+
+        ledgers = {name: clients.enter_context(LedgerClient(ledger_url, name)) for name in CAMPAIGNS}
+        follow(company.guide(serve), tmp_path, machine, ports, start)
+        for name in CAMPAIGNS:
+            eventually(lambda name=name: httpx.get(f"{predictor_url}/v2/models/{name}/ready").status_code == 200)
+            assert httpx.get(f"{ledger_url}/readyz?campaign={name}").json()["campaign"] == name
+
+        terms, see, carry, *take_back = company.guide(move)
+        stack.close()
+        follow([terms], tmp_path, machine, ports)
+        start(of_ledger)
+        follow([see], tmp_path, machine, ports)
         assert ledgers["winter"].moves() == []
-        told = follow_here(dry.replace(" --dry_run", ""))
-        shown = code(move, "$1,200.00 from").splitlines()[0].replace("spring", "winter").replace("merchants", "autumn")
-        assert masked(told) == masked(shown)
+        follow([carry], tmp_path, machine, ports)
         (row,) = ledgers["winter"].moves()
         assert row.state == "taken"
         assert {name: ledger.totals()["moved"] for name, ledger in ledgers.items()} == {
             "autumn": row.move.amount,
             "winter": -row.move.amount,
         }
-        follow_here(code(move, f"{MOVE} --undo").replace("ID", row.move.id))
+        follow(take_back, tmp_path, machine, ports)
         assert {ledger.totals()["moved"] for ledger in ledgers.values()} == {0}
 
-        stack.enter_context(started(of_predictor, ports, "8080", "/v2/health/ready"))
-        for name in BUDGETS:
-            eventually(lambda name=name: httpx.get(f"{predictor_url}/v2/models/{name}/ready").status_code == 200)
-            assert httpx.get(f"{ledger_url}/readyz?campaign={name}").json()["campaign"] == name
+        share, *lift_of_all = company.guide(hold)
+        stack.close()
+        follow([share], tmp_path, machine, ports)
+        start(f"{of_ledger}\n{of_predictor}")
         paid, asked = ask_all(run, ports)
         assert {name: ledger.totals()["net_spent"] for name, ledger in ledgers.items()} == paid
 
-        eventually(lambda: all(logged(Path("served") / name) == asked for name in BUDGETS))
-        follow(blocks_of(ROOT / f"docs/how-to/{hold}.md"), tmp_path, machine, ports)
-        follow_here(code(CONSOLE_GUIDE, "shadowprice portfolio campaigns"))
+        eventually(lambda: all(logged(Path("served") / name) == asked for name in CAMPAIGNS))
+        follow(lift_of_all, tmp_path, machine, ports)
+        portfolio = [block for block in company.guide(CONSOLE_GUIDE) if "campaigns/*" in block.text]
+        follow(portfolio, tmp_path, machine, ports)
         lift = json.loads(Path("campaigns/portfolio-lift.json").read_text())
-        assert lift["requests"] == dict.fromkeys(BUDGETS, asked)
+        assert lift["requests"] == dict.fromkeys(CAMPAIGNS, asked)
         treated = lift["accounts"] - lift["held"]
         assert lift["lift"]["cost"]["value"] * treated == pytest.approx(sum(paid.values()), rel=1e-6)
         of_console = code(CONSOLE_GUIDE, "shadowprice console --campaign-file campaigns/autumn")
-        stack.enter_context(started(of_console, ports, "8082", "/readyz"))
+        stack.enter_context(started(of_console, ports, "8082", company.READY["8082"]))
         page = httpx.get(f"http://127.0.0.1:{ports['8082']}/portfolio").raise_for_status().text
         assert "cannot be read" not in page
         assert Currency.of(lift["currency"]).write(lift["saved"][0]) in page

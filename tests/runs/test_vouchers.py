@@ -1,8 +1,9 @@
 """A whole run on voucher sessions, and what it publishes read back by the services."""
 
 import json
+import re
 import shutil
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from services import SERVICES, served
 from small_vouchers import cart_of, with_carts
+from snippets import ROOT, Machine, blocks_of, follow
 
 from benchmarks.companies.vouchers import play_vouchers, write_company
 from benchmarks.companies.week import voucher_rivals
@@ -30,7 +33,7 @@ from operations.whatif import WhatifJob
 from pipelines.local import run
 from serving.client.client import DecisionClient
 from serving.console.workspace import Workspace
-from serving.local.launch import Deployment, Services, launch
+from serving.local.launch import Deployment, Services, free_port, launch
 from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
@@ -53,16 +56,23 @@ from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.tables import SessionTables
 
-BUDGET, REQUESTS = 208_000, 2000
-TINY = {"sessions": 1000, "budget": BUDGET, "requests": REQUESTS}
+GUIDE = blocks_of(ROOT / "docs/how-to/run-a-voucher-campaign.md")
+(RUN,) = (block for block in GUIDE if block.text.startswith("shadowprice quickstart"))
+(OPTIONS,) = re.findall(r"--options '(.*)'", RUN.text)
+SESSIONS, BUDGET, REQUESTS = json.loads(OPTIONS).values()
+FILES = {"geholt": "collected", "scheine": "coupons", "eingeloest": "redemptions", "koerbe": "carts"}
+"""Name of a company's file, and its name in the guide."""
+PUBLIC = "2020-11-01"
+"""Marks the line for the public sample, which the reader has to convert first."""
 
 
 @pytest.fixture(scope="module")
-def run_folder(quickstart: Callable[..., tuple[Path, dict[str, Any]]]) -> tuple[Path, dict[str, Any]]:
-    """A whole run: the pipeline by kfp.local, and a day replayed through the services."""
-    # So few sessions show nothing of a model.
-    limits = json.dumps({"auc_floor": 0.0})
-    return quickstart("--dataset", "vouchers", "--options", json.dumps(TINY), "--epochs", "8", "--limits", limits)
+def run_folder(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The run of the guide: the pipeline by kfp.local, and a day replayed through the services."""
+    place = tmp_path_factory.mktemp("guide")
+    follow([RUN], place, machine, {})
+    folder = (place / "runs/latest").resolve()
+    return folder, json.loads((folder / "summary.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +106,7 @@ def test_a_voucher_day_is_paced_within_its_budget_and_reported(run_folder: tuple
 @pytest.mark.timeout(900)
 def test_a_voucher_campaign_is_solved_again_and_asked_what_if(workspace: Path) -> None:
     traffic = Traffic.load(workspace)
-    session = generate(seed=0, sessions=1000).tables.session
+    session = generate(seed=0, sessions=SESSIONS).tables.session
     recent = session[session["collected_at"] > session["collected_at"].max() - pd.Timedelta(days=31)]
     asked = traffic.accounts["customer"]
     assert dict(zip(asked.account_id, asked.activity, strict=True)) == recent["user_id"].value_counts().to_dict()
@@ -105,6 +115,33 @@ def test_a_voucher_campaign_is_solved_again_and_asked_what_if(workspace: Path) -
     told = run_here(WhatifJob(workspace=workspace, budget=0.9 * BUDGET, answer=workspace / "whatif.json", rows=0))
     assert told["asked"]["spend"]["value"] <= 0.9 * BUDGET * (1 + 1e-6)
     assert told["asked"]["value"]["value"] <= told["current"]["value"]["value"]
+
+
+@pytest.mark.timeout(900)
+def test_the_guide_runs_as_printed_on_its_run_and_on_files_of_a_reader(
+    workspace: Path, machine: Machine, tmp_path: Path
+) -> None:
+    shutil.copytree(workspace, tmp_path / "runs/guide", symlinks=True)
+    (tmp_path / "runs/latest").symlink_to("guide")
+    write_company(tmp_path, generate(seed=0, sessions=SESSIONS).tables)
+    for own, name in FILES.items():
+        (tmp_path / f"{own}.csv").rename(tmp_path / f"{name}.csv")
+    first = free_port()
+    ports = {name: first + number for number, name in enumerate(SERVICES)}
+    *rest, own = (block for block in GUIDE if block != RUN and PUBLIC not in block.text)
+    with ExitStack() as stack:
+
+        def start(_: str) -> str:
+            return stack.enter_context(served(tmp_path / "runs/latest", first))
+
+        told = follow(rest, tmp_path, machine, ports, start)
+    (answer,) = re.findall(r'\{"predictions".*\}', told)
+    assert json.loads(answer)["predictions"][0]["offer_id"].startswith("v")
+    # So few sessions show nothing of a model, as the page says.
+    refused = machine(tmp_path, own.text)
+    assert refused.returncode == 1
+    assert "did not pass the gate" in refused.stderr
+    assert Path(re.findall(r"\S+/report\.html", refused.stderr)[0]).is_file()
 
 
 @pytest.mark.timeout(900)
@@ -215,7 +252,7 @@ def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(wo
 @pytest.mark.timeout(900)
 def test_a_new_cart_changes_the_voucher_and_the_log_explains_it(workspace: Path, tmp_path: Path) -> None:
     """Over HTTP, against the torch model on a log that has these sessions."""
-    tables = generate(seed=0, sessions=1000).tables
+    tables = generate(seed=0, sessions=SESSIONS).tables
     before = tables.behaviour.query("phase == 'before'")["session_id"].drop_duplicates()
     carts = [cart_of(tables, name) for name in before.iloc[:40]]
     people = tables.session["user_id"].drop_duplicates().iloc[:12].repeat(len(carts)).tolist()

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pandas as pd
 import pytest
+from snippets import ROOT, Machine, blocks_of, follow
 
 from operations.common.workspace import REPLAY_PRICES
 from pipelines.days.week import EVERY, WEEK
@@ -20,10 +21,11 @@ from shadowprice.datasets.o2o import JULY_FILE, LABELED_FILE
 
 pytestmark = pytest.mark.timeout(1500)
 
-ROOT = Path(__file__).resolve().parents[2]
 # Whether a model of so few rows passes the gate is not the matter of these tests.
 TAKEN = ("--override", '{"reason": "a small run", "by": "tests"}', "--workers", "0")
-WORLD = {"customers": 500, "merchants": 150, "both": 10, "trials": 4, "day_requests": 1000}
+(DRIFTING,) = (block for block in blocks_of(ROOT / "docs/how-to/retrain.md") if "--days" in block.text)
+"""Run of a population that drifts, as the guide prints it."""
+DAYS = int(re.findall(r"--days (\d+)", DRIFTING.text)[0])
 SHARE = 40
 """One in so many users of the real receipts."""
 
@@ -36,8 +38,6 @@ def arguments(
 
     def given(name: str) -> tuple[str, ...]:
         match name:
-            case "world":
-                own = ("--options", json.dumps(WORLD), "--epochs", "20", "--days", str(EVERY + 2))
             case "promotion":
                 own = ("--options", '{"rows": 1000, "levels": [0, 50, 100]}', "--epochs", "5")
             case "tables":
@@ -58,11 +58,21 @@ def arguments(
 
 
 @pytest.fixture(scope="module")
-def made(quickstart: Callable[..., Any], arguments: Callable[[str], tuple[str, ...]]) -> Callable[[str], Any]:
-    """Give the folder and the summary of a small run, made once."""
+def made(
+    quickstart: Callable[..., Any],
+    arguments: Callable[[str], tuple[str, ...]],
+    machine: Machine,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], Any]:
+    """Give the folder and the summary of a small run, made once: of ``world`` the one that a guide prints."""
     found: dict[str, Any] = {}
 
     def run(name: str) -> Any:
+        if name == "world" and name not in found:
+            place = tmp_path_factory.mktemp("guide")
+            follow([DRIFTING], place, machine, {})
+            folder = (place / "drifting/latest").resolve()
+            found[name] = folder, json.loads((folder / "summary.json").read_text())
         if name not in found:
             found[name] = quickstart(*arguments(name))
         return found[name]
@@ -97,7 +107,7 @@ def test_a_data_set_runs_whole(name: str, made: Callable[[str], Any]) -> None:
 def test_days_of_a_population_that_drifts_retrain_weekly_and_never_overspend(made: Callable[[str], Any]) -> None:
     folder, summary = made("world")
     loop = summary["loop"]
-    assert loop["days"] == len(loop["by_day"]) == EVERY + 2
+    assert loop["days"] == len(loop["by_day"]) == DAYS > EVERY
     # One retrain, after the first week, through the whole pipeline; the gate may refuse its model.
     assert not any(day["retrained"] for each, day in enumerate(loop["by_day"]) if each + 1 != EVERY)
     assert (folder / WEEK / "pipeline").is_dir()
