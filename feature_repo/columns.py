@@ -201,7 +201,10 @@ def read_columns(folder: Path) -> FeatureColumns:
     try:
         return FeatureColumns.from_json(read_document(path).decode())
     except (OSError, ValueError, InvalidInput) as error:
-        raise Unavailable(f"{path}: cannot be read ({error}); `shadowprice job featurize` makes it") from error
+        mend = "`shadowprice job featurize` makes it"
+        if path.exists():
+            mend = "remove it, then run `shadowprice job featurize` and `shadowprice job register`"
+        raise Unavailable(f"{path}: cannot be read ({error}); {mend}") from error
 
 
 def feast_name(side: Side, column: str) -> str:

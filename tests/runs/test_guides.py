@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import cluster_lines
 import company
 import httpx
 import pytest
@@ -56,29 +57,18 @@ FOLLOWED = (
     "your-own-files",
 )
 """Guides whose commands run here."""
-CLUSTER = "needs a cluster"
 NOT_FOLLOWED = {
+    **dict.fromkeys(cluster_lines.GUIDES, "tests/chart/test_guide_lines.py runs what needs no cluster or registry"),
     "a-list-and-back": "followed by test_tutorial.py",
-    "build-images": "needs buildah and an hour",
-    "check-on-a-cluster": CLUSTER,
     "decide-for-long-term-value": "followed by test_amounts.py",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
-    "install-on-a-cluster": CLUSTER,
     "offer-a-percentage": "followed by test_percent.py",
     "offer-without-an-amount": "followed by test_offers.py",
-    "publish-to-a-model-registry": "needs a model registry of Kubeflow Hub",
-    "release": "needs a registry of images and a signing key",
-    "rotate-tokens": CLUSTER,
     "run-a-voucher-campaign": "followed by test_vouchers.py",
-    "run-pipelines": "followed by tests/pipelines/test_many_users.py, but for podman",
-    "run-steps-as-ray-jobs": CLUSTER,
-    "upgrade": CLUSTER,
     "use-public-trials": "followed by tests/docs/test_snippets.py on made-up rows, as the reader downloads the files",
 }
 """Guides that nothing follows here, and the reason."""
 REDIS, PROMETHEUS, SINK, CONSOLE = "6379", "9090", "9000", "8083"
-CLUSTERED = r"/workspace|/ledger/|kubectl|http://(?!127)|address=\"auto\""
-"""Marks blocks that need a cluster or its addresses; tests/allocation/executors/test_ray.py has that of Ray."""
 ELSEWHERE = {
     "open-the-console": (r"campaigns/(\*|autumn)", "followed below with several campaigns"),
     "retrain": ("--days", "followed by test_whole_runs.py"),
@@ -264,7 +254,7 @@ def serves(guide: Path) -> bool:
 
 def here(guide: Path) -> list[Block]:
     """Blocks of a guide that can be run here, in order."""
-    left_out = CLUSTERED
+    left_out = cluster_lines.CLUSTERED
     if guide.stem in ELSEWHERE:
         left_out += f"|{ELSEWHERE[guide.stem][0]}"
     return [block for block in blocks_of(guide) if not re.search(left_out, block.text)]

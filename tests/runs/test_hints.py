@@ -66,8 +66,8 @@ def followed(command: str) -> int:
 
 
 def doctor(check: str) -> None:
-    """Raise the faults that the doctor finds of one check."""
-    found = [each.sentence for each in examine(Target(place=RUN)) if each.check == check]
+    """Raise the faults that the doctor finds of one check, and that a command mends."""
+    found = [each.sentence for each in examine(Target(place=RUN)) if each.check == check and marked(each.mend)]
     if found:
         raise InvalidInput(" ".join(found))
 
@@ -167,11 +167,12 @@ FAULTS = {
             FEATURES / "registry.db",
         ),
         Fault(
-            *("feature_repo/columns.py", "makes it"),
+            *("feature_repo/columns.py", "remove it, then"),
             lambda: read_columns(FEATURES),
             FEATURES / "features.json",
             b"x",
         ),
+        Fault("feature_repo/columns.py", "makes it", lambda: read_columns(FEATURES), FEATURES / "features.json"),
         Fault(
             *("cli/doctor/workspace.py", "name the folder of a run, or"),
             lambda: doctor("campaign"),
@@ -212,8 +213,10 @@ FAULTS = {
 }
 """Command of hints, and faults that it mends."""
 ELSEWHERE = {
-    ("shadowprice/arms.py", "clusters need"): "no job asks for groups that the job featurize of the experiment lacks",
-    ("shadowprice/evidence/sides.py", "plan"): "a plan is printed for every log; test_the_plan_of_a_check_can_be_run",
+    (
+        "shadowprice/arms.py",
+        "clusters need",
+    ): "needs ties between accounts; tests/operations/test_featurize.py makes such groups",
     ("shadowprice/learning/recipes.py", "is trained by"): "tests/runs/test_vouchers.py runs that pipeline",
     ("shadowprice/mapping/sources.py", "allow it"): "test_files_that_lie_outside_are_allowed_as_the_message_says",
     ("operations/common/model_registry.py", "to publish it"): "tests/operations/test_model_registry.py",
@@ -230,8 +233,8 @@ ELSEWHERE = {
     ("feature_repo/packed.py", "is not registered"): "the same as that of the reader, with Redis",
 }
 """Hints that are followed in other tests, or not at all."""
-HELP = {("cli/codes.py", "list that"), ("cli/decide.py", "CSV file of codes")}
-"""Texts of options, which are no hints."""
+HELP = {("cli/codes.py", "list that"), ("cli/decide.py", "CSV file of codes"), ("serving/generate.py", "Written by")}
+"""Texts of options and files, which are no hints."""
 
 
 def test_every_command_of_a_message_is_followed_or_named_with_a_reason() -> None:
@@ -292,14 +295,6 @@ def test_the_command_of_a_hint_mends_its_fault(
         fault.ask()
 
 
-def test_the_plan_of_a_check_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(DATA / "mapping.yaml")]) == 0
-    plans = [command for command in marked(capsys.readouterr().out) if command.startswith("shadowprice plan")]
-    assert plans
-    for command in plans:
-        assert main(shlex.split(command)[1:]) == 0, command
-
-
 def test_files_that_lie_outside_are_allowed_as_the_message_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -328,16 +323,16 @@ def test_files_that_lie_outside_are_allowed_as_the_message_says(
     )
 
 
-def ledger(place: Path, *options: str) -> list[str]:
-    """Command of a ledger of the run, with its log."""
-    words = [sys.executable, "-W", "ignore", "-m", "serving.ledger", "--campaign-file", "run/campaign.json"]
-    return [*words, "--db", "ledger.db", "--log-dir", "log", *options]
+LEDGER = ["--campaign-file", "run/campaign.json", "--db", "ledger.db", "--log-dir", "log"]
+PYTHON = [sys.executable, "-W", "ignore", "-m"]
 
 
 @contextmanager
 def running(*options: str) -> Iterator[str]:
+    """Run the ledger of the run, and give its address."""
     port = free_port()
-    service = Service("ledger", [*ledger(*options)[1:], "--port", str(port)], port, "/readyz", Path("ledger.txt"))
+    words = ["serving.ledger", *LEDGER, *options, "--port", str(port)]
+    service = Service("ledger", words, port, "/readyz", Path("ledger.txt"))
     try:
         service.wait_ready(120)
         yield service.url
@@ -357,28 +352,12 @@ def test_a_ledger_that_went_back_is_recovered_by_the_command_of_its_message(
     with running(*options) as url:
         assert main(["decide", "people.csv", "--campaign", "run", "--out", "list.parquet", "--ledger-url", url]) == 0
     Path("ledger.db").unlink()
-    refused = subprocess.run([*ledger(*options), "--port", str(free_port())], capture_output=True, text=True)
+    started = [*PYTHON, "serving.ledger", *LEDGER, *options, "--port", str(free_port())]
+    refused = subprocess.run(started, capture_output=True, text=True)
     assert refused.returncode == 2
     (command,) = marked(refused.stderr)
-    module = shlex.split(command)[2]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            module,
-            "--campaign-file",
-            "run/campaign.json",
-            "--db",
-            "ledger.db",
-            "--log-dir",
-            "log",
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-    )
+    words = [*PYTHON, *shlex.split(command)[2:], *LEDGER, *options]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with running(*options) as url, LedgerClient(url, read_campaign(RUN).name) as client:
         assert sum(client.totals()["requests"].values()) == 2
