@@ -14,6 +14,7 @@ import httpx
 import pytest
 from company import CAMPAIGNS, ask_all, code, started
 from event_sink import event_sink
+from messages import marked
 from services import SERVICES, served
 from snippets import PORT, ROOT, Block, Machine, blocks_of, follow, shell_of
 
@@ -197,7 +198,7 @@ def test_several_campaigns_are_served_and_budget_moves_between_them(
             eventually(lambda name=name: httpx.get(f"{predictor_url}/v2/models/{name}/ready").status_code == 200)
             assert httpx.get(f"{ledger_url}/readyz?campaign={name}").json()["campaign"] == name
 
-        terms, see, carry, *take_back = company.guide(move)
+        terms, see, carry, *take_back, restore = company.guide(move)
         stack.close()
         follow([terms], tmp_path, machine, ports)
         start(of_ledger)
@@ -233,6 +234,21 @@ def test_several_campaigns_are_served_and_budget_moves_between_them(
         page = httpx.get(f"http://127.0.0.1:{ports['8082']}/portfolio").raise_for_status().text
         assert "cannot be read" not in page
         assert Currency.of(lift["currency"]).write(lift["saved"][0]) in page
+
+        stack.close()
+        for file in Path("ledgers").glob("winter.db*"):
+            file.unlink()
+        places = "--campaign-file campaigns/winter/campaign.json --db ledgers/winter.db --log-dir served/winter"
+        recovered = machine(tmp_path, f"python -m serving.recover {places}")
+        assert recovered.returncode == 0, recovered.stderr
+        (hint,) = marked(recovered.stderr)
+        assert set(hint.split()) < set(restore.text.split())
+        start(of_ledger)
+        planned = PORT.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", shell_of(see))
+        assert "holds its money back; run the job with --restore" in machine(tmp_path, planned).stdout
+        follow([restore], tmp_path, machine, ports)
+        assert "--restore" not in machine(tmp_path, planned).stdout
+        assert {name: ledger.totals()["net_spent"] for name, ledger in ledgers.items()} == paid
 
 
 def logged(folder: Path) -> int:

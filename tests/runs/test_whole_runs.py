@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,12 +13,16 @@ from typing import Any, get_args
 
 import pandas as pd
 import pytest
+from messages import marked
 from snippets import ROOT, Machine, blocks_of, follow
 
 from operations.common.workspace import REPLAY_PRICES
 from pipelines.days.week import EVERY, WEEK
 from pipelines.quickstart import DataSet
+from serving.local.policy import policy_in_words
+from serving.local.run import serve
 from shadowprice.datasets.o2o import JULY_FILE, LABELED_FILE
+from shadowprice.errors import NotFound
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -155,6 +160,13 @@ def test_a_run_that_is_killed_twice_goes_on_and_reports_the_figures_of_one_that_
         return True
 
     killed(tmp_path, lambda line: "train: evaluate …" in line, *arguments("thornton"))
+    (begun,) = (path for path in tmp_path.glob("*-thornton"))
+    with pytest.raises(NotFound) as unfinished:
+        policy_in_words(begun)
+    with pytest.raises(NotFound) as nothing:
+        serve(tmp_path / "latest")
+    (hint,), others = marked(str(unfinished.value)), marked(str(nothing.value))
+    assert others == ["shadowprice run", hint]
     told = killed(tmp_path, replayed, "--resume")
     assert "train: train finished before" in told
     assert "train: evaluate success" in told
@@ -168,8 +180,10 @@ def test_a_run_that_is_killed_twice_goes_on_and_reports_the_figures_of_one_that_
     assert "seed was 0, now 3" in other.stderr
     assert len(other.stderr.splitlines()) == 1
 
-    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, cwd=ROOT)
+    words = [sys.executable, "-W", "ignore", "-m", *shlex.split(hint), "--runs", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    assert policy_in_words(tmp_path / "latest") == []
     assert done.stdout.count("finished before") == 10
     assert {path: path.stat().st_mtime_ns for path in marks} == marks
     summary = json.loads((folder / "summary.json").read_text())
