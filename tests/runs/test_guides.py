@@ -59,7 +59,9 @@ FOLLOWED = (
 )
 """Guides whose commands run here."""
 NOT_FOLLOWED = {
-    **dict.fromkeys(cluster_lines.GUIDES, "tests/chart/test_guide_lines.py runs what needs no cluster or registry"),
+    **dict.fromkeys(
+        cluster_lines.GUIDES, "tests/chart/platform/test_guide_lines.py runs what needs no cluster or registry"
+    ),
     "a-list-and-back": "followed by test_tutorial.py",
     "decide-for-long-term-value": "followed by test_amounts.py",
     "first-run": "its first line installs the project; test_quickstart.py has its run",
