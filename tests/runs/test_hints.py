@@ -56,6 +56,8 @@ FIELDS = {
 """Last word of the command of a hint, and the words that its reader adds."""
 RUN, TABLES, TRAINING, BUNDLE, LIST = (Path(each) for each in ("run", "tables", "training", "bundle", "list.parquet"))
 FEATURES, SNAPSHOT = RUN / "features", TRAINING / "snapshot-000"
+DOCTOR, INPUTS, HISTORY = "cli/doctor/workspace.py", "shadowprice/responses/inputs.py", "shadowprice/pacing/history.py"
+PACKAGE, GRAPHS = "shadowprice/datasets/package.py", "shadowprice/graphs/snapshot.py"
 EXPOSURES = pd.DataFrame({"account_id": ["K00130"], "decided_at": [pd.Timestamp("2026-05-01T00:00Z")]})
 
 
@@ -101,102 +103,52 @@ class Fault:
 FAULTS = {
     "shadowprice job prepare": [
         Fault(
-            *("shadowprice/datasets/folder.py", "no such table; run"),
+            "shadowprice/datasets/folder.py",
+            "no such table; run",
             lambda: open_tables(TABLES / "tables"),
             TABLES / "tables/exposure.parquet",
         ),
-        Fault(
-            *("shadowprice/datasets/package.py", "cannot be read"),
-            lambda: load_dataset(TABLES),
-            TABLES / "dataset.json",
-            b"{",
-        ),
-        Fault(
-            *("shadowprice/datasets/package.py", "no data set in"),
-            lambda: load_dataset(TABLES),
-            TABLES / "dataset.json",
-        ),
+        Fault(PACKAGE, "cannot be read", lambda: load_dataset(TABLES), TABLES / "dataset.json", b"{"),
+        Fault(PACKAGE, "no data set in", lambda: load_dataset(TABLES), TABLES / "dataset.json"),
     ],
     "shadowprice job featurize": [
         # The folder is a copy, whose features name the files of the other one.
+        Fault("feature_repo/offline.py", "again", lambda: training_frame(open_store(FEATURES), EXPOSURES, "customer")),
+        Fault(INPUTS, "no training set", lambda: TrainingSet.load(TRAINING), TRAINING / "training_set.json"),
+        Fault(INPUTS, "cannot be read", lambda: TrainingSet.load(TRAINING), TRAINING / "training_set.json", b"{"),
+        Fault(GRAPHS, "no graph snapshot", lambda: GraphSnapshot.load(SNAPSHOT), SNAPSHOT / "snapshot.json"),
+        Fault(GRAPHS, "is not the file", lambda: GraphSnapshot.load(SNAPSHOT), SNAPSHOT / "start.npy", b"x"),
         Fault(
-            *("feature_repo/offline.py", "again"), lambda: training_frame(open_store(FEATURES), EXPOSURES, "customer")
-        ),
-        Fault(
-            *("shadowprice/responses/inputs.py", "no training set"),
-            lambda: TrainingSet.load(TRAINING),
-            TRAINING / "training_set.json",
-        ),
-        Fault(
-            *("shadowprice/responses/inputs.py", "cannot be read"),
-            lambda: TrainingSet.load(TRAINING),
-            TRAINING / "training_set.json",
-            b"{",
-        ),
-        Fault(
-            *("shadowprice/graphs/snapshot.py", "no graph snapshot"),
-            lambda: GraphSnapshot.load(SNAPSHOT),
-            SNAPSHOT / "snapshot.json",
-        ),
-        Fault(
-            *("shadowprice/graphs/snapshot.py", "is not the file"),
-            lambda: GraphSnapshot.load(SNAPSHOT),
-            SNAPSHOT / "start.npy",
-            b"x",
-        ),
-        Fault(
-            *("shadowprice/limits/attributes.py", "featurize"),
+            "shadowprice/limits/attributes.py",
+            "featurize",
             lambda: read_attributes(RUN, "customer", []),
             RUN / columns_file("customer"),
             b"x",
         ),
+        Fault(HISTORY, "no 1 in 1; run", lambda: Traffic.load(RUN), RUN / "traffic.json"),
+        Fault(HISTORY, "cannot be read", lambda: Traffic.load(RUN), RUN / "traffic.json", b"{"),
+        Fault("feature_repo/store.py", "is missing; ", lambda: open_store(FEATURES), FEATURES / "registry.db"),
         Fault(
-            *("shadowprice/pacing/history.py", "no 1 in 1; run"),
-            lambda: Traffic.load(RUN),
-            RUN / "traffic.json",
-        ),
-        Fault(
-            *("shadowprice/pacing/history.py", "cannot be read"),
-            lambda: Traffic.load(RUN),
-            RUN / "traffic.json",
-            b"{",
-        ),
-        Fault(
-            *("feature_repo/store.py", "is missing; "),
-            lambda: open_store(FEATURES),
-            FEATURES / "registry.db",
-        ),
-        Fault(
-            *("feature_repo/columns.py", "remove it, then"),
+            "feature_repo/columns.py",
+            "remove it, then",
             lambda: read_columns(FEATURES),
             FEATURES / "features.json",
             b"x",
         ),
         Fault("feature_repo/columns.py", "makes it", lambda: read_columns(FEATURES), FEATURES / "features.json"),
+        Fault(DOCTOR, "name the folder of a run, or", lambda: doctor("campaign"), RUN / CAMPAIGN, b"{"),
         Fault(
-            *("cli/doctor/workspace.py", "name the folder of a run, or"),
-            lambda: doctor("campaign"),
-            RUN / CAMPAIGN,
-            b"{",
+            DOCTOR, "for this campaign", lambda: doctor("features"), FEATURES / "feature_store.yaml", b"project: other"
         ),
-        Fault(
-            *("cli/doctor/workspace.py", "for this campaign"),
-            lambda: doctor("features"),
-            FEATURES / "feature_store.yaml",
-            b"project: other",
-        ),
-        Fault(
-            *("cli/doctor/workspace.py", "run `shadowprice job featurize`$"),
-            lambda: doctor("features"),
-            FEATURES / "feature_store.yaml",
-        ),
+        Fault(DOCTOR, "run `shadowprice job featurize`$", lambda: doctor("features"), FEATURES / "feature_store.yaml"),
     ],
     "shadowprice job train": [
-        Fault(*("shadowprice/learning/bundle.py", "no model bundle"), lambda: read_meta(BUNDLE), BUNDLE / "model.json"),
+        Fault("shadowprice/learning/bundle.py", "no model bundle", lambda: read_meta(BUNDLE), BUNDLE / "model.json"),
     ],
     "shadowprice job register": [
         Fault(
-            *("feature_repo/online/reader.py", "is not registered"),
+            "feature_repo/online/reader.py",
+            "is not registered",
             lambda: OnlineReader(FEATURES, str(read_meta(BUNDLE)["model_version"])),
         ),
         Fault("feature_repo/online/publish.py", "is not registered", ask_embeddings),
@@ -225,7 +177,7 @@ ELSEWHERE = {
     ("serving/recover.py", "held back"): "tests/runs/test_guides.py",
     ("serving/local/policy.py", "--resume"): "tests/runs/test_whole_runs.py",
     ("serving/local/run.py", "makes one"): "tests/runs/test_whole_runs.py",
-    ("cli/doctor/workspace.py", "begins another"): "tests/serving/test_served_window.py",
+    (DOCTOR, "begins another"): "tests/serving/test_served_window.py",
     ("pipelines/backend.py", "no schedule"): "tests/pipelines/test_alarm.py",
     (
         "pipelines/days/instead.py",
