@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from feature_repo.online import read_price
+from feature_repo.store import open_store
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.solver import Solver, executor_of
-from operations.common.workspace import CANARY_PRICE, PRICE, PRICES, read_campaign
+from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign
-from shadowprice.errors import Conflict, InvalidInput, ShadowpriceError
+from shadowprice.errors import Conflict, InvalidInput, PriceRejected, ShadowpriceError
 from shadowprice.files import write_whole
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.places import COMPARED, DeliveryPlan, conversions
@@ -85,6 +87,7 @@ def _solve_state(
     workspace = job.workspace
     stage("read the model and its accounts")
     solver = Solver(workspace, job.on_alarm)
+    _restore_price(workspace, solver)
     stage("solve the price")
     try:
         solved = solver.solve(state, executor=executor)
@@ -101,6 +104,18 @@ def _solve_state(
 
         plan = plan.beside(COMPARED, conversions(load_dataset(job.tables).tables, len(plan.segments)))
     return solved.record, plan
+
+
+def _restore_price(workspace: Path, solver: Solver) -> None:
+    """Write the newest price back where the price store was lost, or is older than its copy in the feature store."""
+    try:
+        copy = read_price(open_store(workspace / FEATURES), solver.campaign.name)
+    except PriceRejected as error:
+        print(f"no copy of the price to compare with: {error}", flush=True)
+        return
+    if copy is not None and solver.prices.restore(copy):
+        lacked = f"{workspace / PRICES} lacked price version {copy.version} of {copy.campaign!r}"
+        print(f"{lacked}: it is restored from the feature store, and the next price goes on from it", flush=True)
 
 
 def _solve_canary(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord | None:

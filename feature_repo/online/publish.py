@@ -90,7 +90,8 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     version = held["price_version"][0].int64_val if sha256 is not None else 0
     if version > record.version or (version == record.version and sha256 != record.sha256):
         raise Conflict(
-            f"price version {record.version} of {record.campaign!r}: version {version} is already published online"
+            f"price version {record.version} of {record.campaign!r}: version {version} is already published online; "
+            "solve again, and prices go on from the newest"
         )
     if version == record.version:
         return
@@ -118,6 +119,18 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     history = pd.concat([*earlier, row], ignore_index=True).astype({EVENT_TIME: "datetime64[us, UTC]"})
     replace_parquet(path, pa.Table.from_pandas(history, preserve_index=False))
     write_rows(store, PRICE_VIEW, row)
+
+
+def read_price(store: Any, campaign: str) -> PriceRecord | None:
+    """Return the newest price record of a campaign in the online store, or None.
+
+    Raises:
+        PriceRejected: the record fails its checksum.
+        Unavailable: the store cannot be read.
+    """
+    require_file(store)
+    (text,) = texts(look_up(store, [f"{PRICE_VIEW}:{PRICE_RECORD}"], entity_key("campaign"), [campaign])[PRICE_RECORD])
+    return None if text is None else PriceRecord.from_json(text)
 
 
 def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> None:

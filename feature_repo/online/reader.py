@@ -1,6 +1,5 @@
-"""Reading embeddings, features and prices while decisions wait."""
+"""Reading embeddings and features while decisions wait."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.columns import Profiles
-from feature_repo.definitions import PRICE_RECORD, PRICE_VIEW, decision_service
+from feature_repo.definitions import decision_service
 from feature_repo.names import account_view, columns_field, computed_field, entity_key, model_field, vector_field
 from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
 from feature_repo.store import is_file, open_store, store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
-from shadowprice.price import PriceRecord
 
 _NOBODY = ""
 
@@ -70,7 +68,6 @@ class OnlineReader:
             raise Unavailable(f"feature store {self._store.repo_path}: registry cannot be read: {error}") from error
         for side in columns.sides:
             self.embeddings(side, [_NOBODY])
-        self.price(_NOBODY)
 
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Embeddings of accounts, in their order; identifiers may repeat.
@@ -127,21 +124,3 @@ class OnlineReader:
                 values = look_up(self._store, [f"{account_view(side)}:{feature}"], entity_key(side), part)
             profile_texts += texts(values[feature])
         return Profiles.of(profile_texts, names)
-
-    def price(self, campaign: str) -> dict[str, Any] | None:
-        """The newest published price record of a campaign, in JSON types, or None.
-
-        ``PriceRecord.from_json(json.dumps(reader.price(name)))`` gives the record back.
-
-        Raises:
-            PriceRejected: the record fails its checksum.
-            Unavailable: the store cannot be read.
-        """
-        with self._lock:
-            values = look_up(self._store, [f"{PRICE_VIEW}:{PRICE_RECORD}"], entity_key("campaign"), [campaign])
-        (text,) = texts(values[PRICE_RECORD])
-        if text is None:
-            return None
-        PriceRecord.from_json(text)
-        record: dict[str, Any] = json.loads(text)
-        return record

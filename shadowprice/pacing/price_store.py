@@ -59,17 +59,25 @@ class PriceStore:
                 f"slot {record.slot}, step {record.step} of campaign {record.campaign!r} has a price already: "
                 f"version {newest.version} is of slot {newest.slot}, step {newest.step}"
             )
-        path = self._path(record.campaign, record.version)
-        try:
-            created = _create(path, record.to_json().encode())
-        except OSError as error:
-            raise Unavailable(f"price store {path}: {error}; read the newest version before trying again") from error
-        if not created:
+        if not self._write(record):
             raise Conflict(
                 f"price version {record.version} of campaign {record.campaign!r} was published by another solver"
             )
         self._remove_old(record.campaign)
         return record
+
+    def restore(self, record: PriceRecord) -> bool:
+        """Write a published record back if every sound version is older, and return whether that was so.
+
+        Prices of a folder that was lost, or is an old backup, then go on from the record.
+
+        Raises:
+            PriceRejected: the record is not sealed, or its content does not match its checksum.
+            Unavailable: the folder cannot be written.
+        """
+        record.verify()
+        newest = next(self.sound(record.campaign), None)
+        return (newest is None or newest.version < record.version) and self._write(record)
 
     def latest(self, campaign: str, *, verified_only: bool = False) -> PriceRecord | None:
         """The newest record, or None when the campaign has none.
@@ -167,6 +175,13 @@ class PriceStore:
             return error
         except NotFound:
             return None
+
+    def _write(self, record: PriceRecord) -> bool:
+        path = self._path(record.campaign, record.version)
+        try:
+            return _create(path, record.to_json().encode())
+        except OSError as error:
+            raise Unavailable(f"price store {path}: {error}; read the newest version before trying again") from error
 
     def _remove_old(self, campaign: str) -> None:
         models: set[str] = set()

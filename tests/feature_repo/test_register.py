@@ -12,7 +12,7 @@ import redis
 
 from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
-from feature_repo.online import OnlineReader, publish_price
+from feature_repo.online import OnlineReader, publish_price, read_price
 from feature_repo.store import create, open_store
 from operations.common.workspace import CAMPAIGN, FEATURES, override_in, read_campaign
 from operations.register import RegisterJob, run
@@ -131,10 +131,10 @@ def test_an_online_store_that_is_lost_is_rebuilt_as_the_page_on_recovery_says(on
 
     def served():
         reader = OnlineReader(folder, "m-1")
-        return reader.price("spring"), reader.embeddings("customer", ["a"])[0].tolist()
+        return read_price(open_store(folder), "spring"), reader.embeddings("customer", ["a"])[0].tolist()
 
     before = served()
-    assert (before[0]["version"], before[1]) == (2, [[0.25, 0.25]])
+    assert (before[0].version, before[1]) == (2, [[0.25, 0.25]])
     if online == "redis":
         with redis.Redis(port=server.port) as connection:
             connection.flushall()

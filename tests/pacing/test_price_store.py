@@ -103,6 +103,17 @@ def test_only_the_version_after_the_newest_may_be_published(store: PriceStore, v
     assert [store.read("spring", v).spent for v in store.versions("spring")] == [0, 0]
 
 
+def test_a_lost_price_is_restored_unless_one_as_new_is_there(store: PriceStore) -> None:
+    assert store.restore(record(7))
+    assert store.latest("spring") == record(7)
+    assert store.publish(record(8)).version == store.next_version("spring") - 1
+    assert not store.restore(record(7))
+    assert not store.restore(record(8, spent=99))
+    assert store.latest("spring") == record(8)
+    with pytest.raises(PriceRejected, match="checksum"):
+        store.restore(PriceRecord(**{**record(9).__dict__, "sha256": ""}))
+
+
 def test_an_unsealed_record_is_not_published(store: PriceStore) -> None:
     with pytest.raises(PriceRejected, match="checksum"):
         store.publish(PriceRecord(**{**record(1).__dict__, "sha256": ""}))

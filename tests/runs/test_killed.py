@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.online import OnlineReader
+from feature_repo.online import OnlineReader, read_price
+from feature_repo.store import open_store
 from operations.common.job import job_class, run_here
 from operations.common.workspace import FEATURES, MODEL
 from shadowprice.campaign import SIDES
@@ -176,11 +177,12 @@ def read(folder: Path) -> dict[str, Any]:
             found[name] = path.read_bytes()
     if (folder / "workspace" / MODEL).exists():
         version = read_meta(folder / "workspace" / MODEL)["model_version"]
-        reader = OnlineReader(folder / "workspace" / FEATURES, version)
+        features = folder / "workspace" / FEATURES
+        reader, price = OnlineReader(features, version), read_price(open_store(features), "world")
         for side in SIDES:
             names = pd.read_parquet(folder / "training" / f"serving-{side}.parquet")["account_id"].tolist()
             found[f"online {side}"] = reader.embeddings(side, names)[0]
-        found["online price"] = timeless(reader.price("world") or {})
+        found["online price"] = {} if price is None else timeless(json.loads(price.to_json()))
     return found
 
 

@@ -1,6 +1,7 @@
 """Model and price go forward and back together, by the commands of docs/how-to/upgrade.md."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,8 +18,8 @@ from components.publish import publish
 from components.solve import solve as step
 from feature_repo.columns import FeatureColumns
 from feature_repo.names import project_of
-from feature_repo.online import OnlineReader
-from feature_repo.store import create
+from feature_repo.online import OnlineReader, read_price
+from feature_repo.store import create, open_store
 from operations.__main__ import main as operation
 from operations.common.workspace import CAMPAIGN, FEATURES, PRICE
 from operations.publish import PublishJob
@@ -212,7 +213,6 @@ def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: 
     workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
     register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
     prices = PriceStore(workspace / "prices")
-    online = OnlineReader(workspace / FEATURES, "m-1")
 
     def solved(at: float) -> Path:
         spent = SpendReport(
@@ -239,5 +239,35 @@ def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: 
     record = prices.publish(PriceRecord.from_json((first / PRICE).read_text()))
     assert published(second) == record.version == 3
     assert sorted(prices.versions("spring")) == [1, 2, 3]
-    held = online.price("spring")
-    assert PriceRecord.from_json(json.dumps(held)) == record
+    assert read_price(open_store(workspace / FEATURES), "spring") == record
+
+
+def test_prices_go_on_from_the_copy_in_the_feature_store_where_their_folder_was_lost(
+    workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
+    prices, asked = PriceStore(workspace / "prices"), ["--workspace", str(workspace)]
+
+    def solved() -> str:
+        assert resolve.main(asked) == 0
+        return capsys.readouterr().out
+
+    for _ in range(2):
+        assert "lacked" not in solved()
+    copy = prices.read("spring", 2)
+    # A backup of the folder from before version 2, and then no folder at all.
+    (workspace / "prices" / "spring" / "0000000002.json").unlink()
+    told = solved()
+    assert "prices lacked price version 2 of 'spring': it is restored from the feature store" in told
+    assert "published version 3" in told
+    assert prices.read("spring", 2) == copy
+    shutil.rmtree(workspace / "prices")
+    assert "published version 4" in solved()
+    assert prices.versions("spring") == [3, 4]
+    # A copy that is damaged stops no price of a store that is whole.
+    store = open_store(workspace / FEATURES)
+    row = pd.read_parquet(workspace / FEATURES / "campaign_price.parquet").tail(1)
+    damaged = row["price_record"].str.replace('"tie_share"', '"tied_share"')
+    store.write_to_online_store("campaign_price", row.assign(price_record=damaged))
+    assert "published version 5" in solved()
+    assert read_price(store, "spring") == prices.read("spring", 5)
