@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.outlook import Outlook, outlook
+from shadowprice.reports.budgets import BINDS, FurtherBudget, further_budgets
 from shadowprice.reports.prices import Change, PriceHistory, changes
 
 HOUR = timedelta(hours=1)
@@ -53,6 +54,22 @@ class State:
         if self.totals is not None:
             return int(self.totals["net_spent"])
         return None if self.newest is None else self.newest.record.spent
+
+    @cached_property
+    def budgets(self) -> tuple[FurtherBudget, ...]:
+        """Further budgets by the newest price; their use is NaN where the ledger does not answer."""
+        if self.newest is None:
+            return ()
+        used = dict.fromkeys((budget.name for budget in self.campaign.limits.budgets), math.nan)
+        if self.totals is not None:
+            used = {limit["budget"]: limit["used"] for limit in self.totals.get("limits", ())}
+        shown = further_budgets(self.campaign, self.newest.record, used)
+        return tuple(replace(budget, price=self.campaign.told_in * budget.price) for budget in shown)
+
+    @property
+    def binding(self) -> tuple[str, ...]:
+        """Names of the further budgets that bind by the newest price."""
+        return tuple(budget.name for budget in self.budgets if budget.status == BINDS)
 
     @property
     def planned(self) -> float:

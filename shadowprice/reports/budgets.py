@@ -13,6 +13,8 @@ from shadowprice.reports.wording import listed, number
 
 EACH = {"total": "", "per_account": " a request", "per_response": " a response"}
 """Form of a budget → what its limit is of."""
+BINDS = "binds"
+"""Status of a budget with a price."""
 SHOWN_PARTNERS = 3
 """Partners of a group that are named; of more the number is stated."""
 
@@ -120,4 +122,4 @@ def _status(campaign: Campaign, budget: GroupBudget, record: PriceRecord) -> str
     if budget not in campaign.group_budgets:
         return "has no price"
     price = record.prices.get(budget.name)
-    return "added after the solve" if price is None else "binds" if price else "does not bind"
+    return "added after the solve" if price is None else BINDS if price else "does not bind"
