@@ -101,7 +101,11 @@ def run(job: LiftJob) -> Analysis:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
     groups = read_groups(campaign, job.campaign)
+    every, unit = len(asked), campaign.experiment.unit
     asked, columns = with_units(asked, campaign.experiment, groups)
+    if every and asked.empty:
+        raise InvalidInput(f"no request names a {unit}, which the experiment assigns: none has an arm", field="log")
+    alone = every - len(asked)
     hours = hours_of(job.mature_hours, campaign)
     known = final(log, asked["decided_at"], hours)
     if not known.any():
@@ -110,7 +114,6 @@ def run(job: LiftJob) -> Analysis:
             field="mature_hours",
         )
     features, covariates = features_of(job.features, job.segment, set(asked.columns))
-    unit = campaign.experiment.unit
     if unit == "hour":
         accounts: pd.DataFrame | None = _hours(asked[known])
     else:
@@ -157,6 +160,7 @@ def run(job: LiftJob) -> Analysis:
     per = ASKED if accounts is None else {"cluster": "account"}.get(unit, unit)
     young = len(asked) - int(known.sum())
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": int(known.sum())}
+    content |= {"without_unit": alone} if alone else {}
     content |= {} if index is None else {LONG_TERM: index.to_dict()}
     content |= as_json(analysis, per, everybody, outcomes) | influence_json(partners)
     write_whole(job.result, json.dumps(content, indent=1))
@@ -164,7 +168,8 @@ def run(job: LiftJob) -> Analysis:
     of_all = chain(everybody_lines(everybody, currency), influence_lines(partners, campaign))
     named = log.decisions.set_index("request_id")["groups"].loc[asked["request_id"]].to_numpy()
     limits = limit_lines(campaign, asked.assign(groups=named), second, np.asarray(known))
-    lines = chain(page(campaign, analysis, per, young, index), outcome_lines(outcomes, per), limits, of_all)
+    left_out = {"their outcome can still come": young, f"they name no {unit}, and so no arm decides them": alone}
+    lines = chain(page(campaign, analysis, per, left_out, index), outcome_lines(outcomes, per), limits, of_all)
     write_whole(job.page, "\n".join(lines) + "\n")
     figures: dict[str, float] = {"sample_ratio_holds": float(not analysis.mismatch)}
     for lift in analysis.lifts:

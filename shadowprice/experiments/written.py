@@ -90,7 +90,11 @@ def as_json(
 
 
 def page(
-    campaign: Campaign, found: Analysis, per: str, young: int, index: LongTermFigures | None = None
+    campaign: Campaign,
+    found: Analysis,
+    per: str,
+    left_out: Mapping[str, int],
+    index: LongTermFigures | None = None,
 ) -> Iterator[str]:
     """Return the lines of a page about an analysis.
 
@@ -98,7 +102,7 @@ def page(
         campaign: whose experiment it is; money is written in its currency.
         found: result.
         per: what the lifts are of.
-        young: requests that are left out, because their outcome can still come.
+        left_out: reason → number of requests that are left out for it.
         index: that the values of customers are predicted by, if they are.
     """
     currency = Currency.of(campaign.currency)
@@ -127,8 +131,9 @@ def page(
         yield "Those that never asked count as no response and no cost."
         if found.unlisted:
             yield f"{found.unlisted:,} that asked are not in the list; their value counts in the sums of their arms."
-    if young:
-        yield f"{young:,} requests are left out, because their outcome can still come."
+    for reason, count in left_out.items():
+        if count:
+            yield f"{count:,} requests are left out, because {reason}."
     yield ""
     yield "| arm | assigned | asked | requests | value | paid |"
     yield "|---|---|---|---|---|---|"

@@ -156,6 +156,19 @@ def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit
         assert (one.arm, one.units, one.requests) == (other.arm, other.units, other.requests)
         assert (one.value.value, one.value.error) == pytest.approx((other.value.value, other.value.error))
     assert not found.mismatch
+    content, page = json.loads((tmp_path / "a.json").read_text()), (tmp_path / "b.md").read_text()
+    # Requests without a partner have no arm where partners are assigned.
+    assert content.get("without_unit", 0) == 6000 - len(rows) == (643 if unit == "partner" else 0)
+    assert ("643 requests are left out, because they name no partner" in page) == (unit == "partner")
+
+
+def test_partners_are_no_units_of_a_log_without_them(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    test = replace(CAMPAIGN, experiment=replace(CAMPAIGN.experiment, unit="partner"))
+    (tmp_path / "campaign.json").write_text(json.dumps(test.to_dict()))
+    files = {"log": tmp_path / "log", "campaign": tmp_path / "campaign.json", "page": tmp_path / "b.md"}
+    with pytest.raises(InvalidInput, match="log: no request names a partner, which the experiment assigns"):
+        run(LiftJob(**files, result=tmp_path / "a.json", mature_hours=0))
 
 
 def test_with_a_graph_the_page_says_what_changes_if_everybody_is_in_an_arm(tmp_path: Path, campaign_file: Path) -> None:
