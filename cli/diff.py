@@ -66,6 +66,10 @@ def show(found: Difference, console: Console) -> None:
         _add(table, name, change.answer, found.before, campaign, currency)
     _add(table, "after", found.after, found.before, campaign, currency)
     console.print(table)
+    answers = {"before": found.before, "after": found.after} | {each.name: each.answer for each in found.changes}
+    for name, answer in answers.items():
+        if answer.reason:
+            console.print(f"{name}: {answer.reason}.", soft_wrap=True, markup=False, highlight=False)
     if not found.changes:
         console.print("The two files have the same terms.")
     for side, moved in found.sides.items():
@@ -78,7 +82,7 @@ def show(found: Difference, console: Console) -> None:
     for change in found.prices:
         without = change.answer
         if without.status != "optimal":
-            line = f"{change.name}: without it {without.status} too."
+            line = f"{change.name}: without it {without.status} too: {without.reason}."
         elif found.after.status != "optimal":
             added = campaign.told_in * without.added.value
             line = (

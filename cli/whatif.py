@@ -133,6 +133,9 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     for point in found["curve"]:
         _add(table, f"{point['share']:.0%}", point, currency, factor)
     console.print(table)
+    for name in ("current", "asked"):
+        if reason := found[name]["reason"]:
+            console.print(f"{name}: {reason}.", soft_wrap=True, markup=False, highlight=False)
     for name, estimate in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
         if "refused" in estimate:
             line = f"no estimate: {estimate['refused']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -18,6 +19,7 @@ from shadowprice.allocation.sources.side import SideSource
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.pacing.budgets.guards import beyond
 from shadowprice.pacing.questions import Change, GroupLimit, InHand, Real
 from shadowprice.pacing.window import possible_rows, without_a_price
 
@@ -149,16 +151,9 @@ class AskedWindow:
 
     def solve(self, more: float = 0.0) -> Allocation:
         """Solve for the requests that price and model answer, with ``more`` minor units besides the budget."""
-        arrays, budget, chosen = self.arrays, self.campaign.budget, self.campaign.answer_shares.chosen
-        total = budget.form == "total"
-
-        def in_hand(amount: float, charge: Real) -> float:
-            return (amount - float(self.unpriced(charge).sum())) / chosen
-
-        left = (budget.limit if total else 0.0) - self._money.spent - self.campaign.late_reserve + more
-        own = [replace(row, in_hand=in_hand(row.in_hand, row.charge(arrays))) for row in self.rows]
-        main, of_rows = in_hand(left, self.net), possible_rows(own, [arrays])
-        if total:
+        arrays, budget = self.arrays, self.campaign.budget
+        main, of_rows = self._main(more), self._possible()
+        if budget.form == "total":
             resources = [_total(budget.name, self.net, main), *(row.resource(arrays) for row in of_rows)]
         else:
             resources = Money(self.campaign, main, of_rows)(arrays)
@@ -166,12 +161,46 @@ class AskedWindow:
             if not group.limit >= 0:
                 raise InvalidInput(f"must not be negative, got {group.limit}", field=f"groups.{group.name}")
             members = self._members(group)
-            limit = in_hand(group.limit, arrays["cost"] * members)
+            limit = self._in_hand(group.limit, arrays["cost"] * members)
             resources.append(_total(group.name, arrays["cost"], limit, members))
         if least := self.campaign.least_return:
             net_value = arrays["value"] - least * arrays["cost"]
             return solve(Problem(net_value, resources, arrays["allowed"])).with_floor(least)
         return solve(Problem(arrays["value"], resources, arrays["allowed"]))
+
+    def why_infeasible(self) -> str:
+        """Say which limit no choice of levels can meet and the least that it can be, of several limits the first."""
+        campaign, chosen = self.campaign, self.campaign.answer_shares.chosen
+        for row, own in zip(self.rows, self._possible(), strict=True):
+            if row.budget.outcome and (fault := beyond(row, own, [self.arrays], chosen)):
+                return fault
+        budget = campaign.budget
+        limits = [(f"budget {budget.name!r}", budget.limit, self.net, self._main(), budget.form == "total")]
+        for group in self._change.groups:
+            cost = self.arrays["cost"] * self._members(group)
+            limits.append((f"limit {group.name!r}", group.limit, cost, self._in_hand(group.limit, cost), True))
+        for name, limit, taken, in_hand, total in limits:
+            excess = chosen * (float(np.where(self.arrays["allowed"], taken, np.inf).min(axis=0).sum()) - in_hand)
+            if excess > 0:
+                # A cent more, so that rounding leaves it possible.
+                least = math.floor(limit + excess) + 1 if total else "more"
+                return f"{name} allows {limit:g} minor units, and even the cheapest levels need {least}; raise it"
+        return "no choice of levels keeps all limits together, though each can be kept alone; raise one or the budget"
+
+    def _main(self, more: float = 0.0) -> float:
+        """Money in hand for a request whose level is chosen, with ``more`` minor units."""
+        budget = self.campaign.budget
+        limit = budget.limit if budget.form == "total" else 0.0
+        return self._in_hand(limit - self._money.spent - self.campaign.late_reserve + more, self.net)
+
+    def _possible(self) -> list[Row]:
+        """Return the further budgets for the requests whose level is chosen, within what is possible."""
+        own = [replace(row, in_hand=self._in_hand(row.in_hand, row.charge(self.arrays))) for row in self.rows]
+        return possible_rows(own, [self.arrays])
+
+    def _in_hand(self, amount: float, charge: Real) -> float:
+        """Return what of an amount is left for the requests whose level is chosen."""
+        return (amount - float(self.unpriced(charge).sum())) / self.campaign.answer_shares.chosen
 
     @property
     def net(self) -> Real:

@@ -66,6 +66,7 @@ class Answer:
     rows       accounts solved on
     accounts   accounts there are
     seconds    time of the answer
+    reason     limit that cannot be met and the least that it can be, where the status is not ``optimal``; else empty
     """
 
     status: str
@@ -80,6 +81,7 @@ class Answer:
     rows: int
     accounts: int
     seconds: float
+    reason: str = ""
 
     def times(self, factor: float) -> Answer:
         """Return the answer with values, and prices by them, in a unit of which one old unit is ``factor``."""

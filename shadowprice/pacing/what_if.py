@@ -111,6 +111,7 @@ class WhatIf:
             rows=sum(drawn.index.size for drawn in self._drawn.values()),
             accounts=self.accounts,
             seconds=time.perf_counter() - started,
+            reason="" if solution.status == "optimal" else window.why_infeasible(),
         )
         if solution.status != "optimal":
             return answer, {}

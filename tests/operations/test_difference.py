@@ -152,8 +152,16 @@ def test_a_sum_of_a_second_outcome_costs_what_a_linear_program_says(
         told = " ".join(capsys.readouterr().out.split())
         assert "infeasible" in told
         assert not re.search(r"\bnan\b", told)
+        assert "limit 'few' allows 20 x_calls for the requests to come, and even the levels with the least of" in told
+        found = re.search(r"the least of it, with what explores and is held, have ([0-9.]+); raise the limit", told)
+        assert found
+        least = float(found[1])
         assert ("limits.budgets.few cannot be kept with the other terms; without it $" in told) == (second is file)
     assert 'limits.budgets.few: {"limit": 20.0}' in told
+    # The figure is what is possible: a little more is solved, and a little less is not.
+    for times, status in ((1.001, "optimal"), (0.999, "infeasible")):
+        near = changed(run, limits={"budgets": [{**few, "limit": times * least}]})
+        assert difference(workspace, near, rows=500).after.status == status
 
 
 def test_a_limit_of_partners_is_asked_about_once_featurize_has_counted_them(run: Path, tmp_path: Path) -> None:

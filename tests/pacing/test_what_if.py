@@ -1,5 +1,6 @@
 """What-if answers against fresh solves of all accounts, and against an independent solver."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -211,13 +212,27 @@ def test_an_account_whose_lowest_level_is_above_its_cap_gets_nothing() -> None:
     assert answer.value.value == pytest.approx(without, rel=1e-6)
 
 
-def test_a_budget_below_the_cheapest_levels_is_infeasible_and_has_no_figures() -> None:
+@pytest.mark.parametrize("what", ["budget 'day'", "limit 'all'"])
+def test_a_limit_below_the_cheapest_levels_is_infeasible_and_its_message_has_the_least_one(what: str) -> None:
     campaign, curves, ahead = market(200)
-    answer: Answer = WhatIf(campaign, curves, ahead, rows=0).ask(
-        Change(budget=10, levels={"customer": (50, 80), "merchant": (20, 100)})
-    )
+    asking = WhatIf(replace(campaign, exploration=0.1), curves, ahead, rows=0)
+    everybody = {side: np.ones(mine.accounts, dtype=bool) for side, mine in curves.items()}
+
+    def ask(amount: int) -> Answer:
+        levels = {"customer": (50, 80), "merchant": (20, 100)}
+        if what.startswith("budget"):
+            return asking.ask(Change(budget=amount, levels=levels))
+        return asking.ask(Change(budget=10**7, levels=levels, groups=(GroupLimit("all", float(amount), everybody),)))
+
+    answer = ask(10)
     assert answer.status == "infeasible"
     assert np.isnan(answer.value.value)
+    told = re.fullmatch(
+        rf"{what} allows 10 minor units, and even the cheapest levels need (\d+); raise it", answer.reason
+    )
+    assert told
+    assert (ask(int(told[1])).status, ask(int(told[1])).reason) == ("optimal", "")
+    assert ask(int(told[1]) - 1).status == "infeasible"
 
 
 @pytest.mark.parametrize(

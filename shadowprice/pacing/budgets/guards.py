@@ -1,11 +1,12 @@
 """Limits on second outcomes that requests to come cannot meet: refused, or relaxed as far as needed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from shadowprice.allocation import Allocation
+from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
 from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.allocation.sources.rows import Row, earned_by, members_of
@@ -28,25 +29,35 @@ def check_guards(window: CampaignProblem, shares: AnswerShares, rows: Sequence[R
         most: the same rows with what is in hand for the requests whose level the price chooses.
     """
     for row, own in zip(rows, most, strict=True):
-        budget, mean = row.budget, row.budget.form != "total"
-        if not budget.outcome:
-            continue
-        least, counted = -own.in_hand, 0.0
-        for source in window.sources:
-            for _, arrays in source.tiles(source.names):
-                net = row.charge(arrays)
-                least += float(np.where(arrays.get("allowed", True), net, np.inf).min(axis=0).sum())
-                counted += float(arrays[earned_by(budget.form)][0] @ arrays[members_of(row.name)]) if mean else 0.0
-        if least <= (SLACK * max(counted, 1.0) * budget.limit if mean else 0.0):
-            continue
-        excess = shares.chosen * least
-        allowed, at_least, per = row.in_hand, row.in_hand + excess, "for the requests to come"
-        if mean:
-            allowed, at_least, per = budget.limit, budget.limit + excess / counted, "a request"
-        raise NotCertified(
-            f"limit {row.name!r} allows {allowed:g} {budget.outcome} {per}, and even the levels with the least of it, "
-            f"with what explores and is held, have {at_least:.4g}; raise the limit"
-        )
+        tiles = (arrays for source in window.sources for _, arrays in source.tiles(source.names))
+        if row.budget.outcome and (fault := beyond(row, own, tiles, shares.chosen)):
+            raise NotCertified(fault)
+
+
+def beyond(row: Row, own: Row, tiles: Iterable[Arrays], chosen: float) -> str:
+    """Say how far a limit on a second outcome is below the least that it can be; empty where it can be met.
+
+    Args:
+        row: with what is in hand for all requests.
+        own: the same row with what is in hand for the requests whose level the price chooses.
+        tiles: the requests to come, some at a time.
+        chosen: share of the requests whose level the price chooses.
+    """
+    budget, mean = row.budget, row.budget.form != "total"
+    least, counted = -own.in_hand, 0.0
+    for arrays in tiles:
+        least += float(np.where(arrays.get("allowed", True), row.charge(arrays), np.inf).min(axis=0).sum())
+        counted += float(arrays[earned_by(budget.form)][0] @ arrays[members_of(row.name)]) if mean else 0.0
+    if least <= (SLACK * max(counted, 1.0) * budget.limit if mean else 0.0):
+        return ""
+    excess = chosen * least
+    allowed, at_least, per = row.in_hand, row.in_hand + excess, "for the requests to come"
+    if mean:
+        allowed, at_least, per = budget.limit, budget.limit + excess / counted, "a request"
+    return (
+        f"limit {row.name!r} allows {allowed:g} {budget.outcome} {per}, and even the levels with the least of it, "
+        f"with what explores and is held, have {at_least:.4g}; raise the limit"
+    )
 
 
 def beside_money(
