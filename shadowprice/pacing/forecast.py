@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -93,10 +92,8 @@ class Forecast:
         campaign gives the total of its window.
         """
         past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
-        stated = past if campaign.expected_requests is None else campaign.expected_requests
-        # Profiles that were fitted for this number stay as they are to the last bit.
-        if past > 0 and not math.isclose(past, stated, rel_tol=1e-9):
-            growth = stated / past
+        if campaign.expected_requests is not None and past > 0:
+            growth = campaign.expected_requests / past
             profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
         return cls({side: profile.expected(campaign) for side, profile in profiles.items()})
 

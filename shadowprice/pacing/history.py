@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -140,8 +140,7 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
     A side whose requests all carry the same time of day has no hours in its data: its day is taken
     as even. Accounts that can be served but never asked are left out.
 
-    Where the campaign states its ``expected_requests``, the past gives the shares of sides, hours and accounts,
-    and the campaign gives the total of its window.
+    The level is that of the past, whatever number the campaign states: :meth:`Traffic.forecast` reads it.
     """
     profiles: dict[Side, Profile] = {}
     accounts: dict[Side, Accounts] = {}
@@ -192,8 +191,4 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
         accounts[side] = Accounts(
             activity["account_id"].to_numpy().astype(str), activity["activity"].to_numpy().astype(np.float64)
         )
-    if campaign.expected_requests is not None and profiles:
-        past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
-        growth = campaign.expected_requests / past
-        profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
     return Traffic(profiles, accounts, pairs, contexts)
