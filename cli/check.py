@@ -46,7 +46,7 @@ def check(
         files = read(path, outside=outside)
         tables, currency = files.tables, Currency.of(files.currency)
         campaign = campaign_from_tables(tables, files.currency)
-        counted = refuse_faults(tables, campaign, currency, files.split)
+        tables, counted = refuse_faults(tables, campaign, currency, files.split)
     except InvalidTable as error:
         if not as_json:
             raise

@@ -1,7 +1,7 @@
 """Load a data set, check it, and write its canonical tables; a bad table fails before anything is written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ def run(job: PrepareJob) -> Mapping[str, str]:
     return prepare(job.dataset, job.data, job.seed, job.tables, _check, job.options).notes
 
 
-def _check(dataset: Dataset) -> None:
-    campaign = campaign_from_tables(dataset.tables)
-    refuse_faults(dataset.tables, campaign, Currency.of(dataset.currency), dataset.split, dataset.confounders)
+def _check(dataset: Dataset) -> Dataset:
+    campaign, currency = campaign_from_tables(dataset.tables), Currency.of(dataset.currency)
+    tables, _ = refuse_faults(dataset.tables, campaign, currency, dataset.split, dataset.confounders)
+    return replace(dataset, tables=tables)

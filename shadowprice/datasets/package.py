@@ -21,21 +21,21 @@ TRUTH = "truth.parquet"
 
 
 def prepare(
-    name: str, data: str | None, seed: int, out: Path, check: Callable[[Dataset], object], options: Mapping[str, Any]
+    name: str, data: str | None, seed: int, out: Path, check: Callable[[Dataset], Dataset], options: Mapping[str, Any]
 ) -> Dataset:
     """Load a data set, check it, and write it to ``out``; nothing is written when a table is bad.
 
     Args:
         name, data, seed: as of :func:`~shadowprice.datasets.registry.load`.
         out: folder that is written.
-        check: raises an error for a data set that is not to be used.
+        check: returns the data set to use, or raises an error.
         options: what the data set takes; a whole number may come as 5.0 through JSON, and is an integer again.
     """
     with Stages("prepare", 3) as stage:
         stage("load and check")
         dataset = load(name, data or None, seed, **{option: _whole(value) for option, value in options.items()})
         stage("count rows")
-        check(dataset)
+        dataset = check(dataset)
         stage("write")
         save_dataset(dataset, out)
     return dataset

@@ -1,7 +1,9 @@
 """Rows of the tables that no model learns from, counted before anything is learned."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.datasets.split import Split
@@ -21,6 +23,7 @@ class SideRows:
     offers      rows of the exposure table
     waiting     without a final outcome: newer than the last one that has one, or not mature
     no_outcome  without any outcome, although later offers have one
+    not_drawn   with a propensity of 1 beside drawn ones (:func:`drawn_only`)
     no_profile  whose account has no profile by the snapshot of the graph that the request sees
     purged      labels known only after the test begins, which the split leaves out
     learned     offers that remain: they train, validate or test
@@ -29,6 +32,7 @@ class SideRows:
     offers: int
     waiting: int
     no_outcome: int
+    not_drawn: int
     no_profile: int
     purged: int
     learned: int
@@ -57,6 +61,7 @@ class Dropped:
                 "offers": rows.offers,
                 "still without a final outcome": rows.waiting,
                 "dropped, no outcome": rows.no_outcome,
+                "dropped, the level was not drawn": rows.not_drawn,
                 "dropped, no profile at the time": rows.no_profile,
                 "left out by the split (purge)": rows.purged,
                 "learned from and judged on": rows.learned,
@@ -67,6 +72,24 @@ class Dropped:
         if any(ties.values()):
             rows_of["rows of ties"] = {"ties": self.ties} | {name: rows for name, rows in ties.items() if rows}
         return rows_of
+
+
+def drawn_only(tables: Tables, sides: Collection[Side]) -> Tables:
+    """Return the tables without the outcomes of offers with a propensity of 1 beside drawn ones, of some sides.
+
+    What chose such a level may move the response too. The offers stay, since they are requests of their accounts. A
+    served log keeps its outcomes: a policy reads features that the model reads as well, and arms are drawn.
+    """
+    with tables.connect() as db:
+        names = ", ".join(f"'{side}'" for side in sides)
+        chosen = db.sql(f"""
+            SELECT request_id FROM exposure WHERE propensity >= 1 AND side IN (
+                SELECT side FROM exposure WHERE side IN ({names or "''"}) GROUP BY side HAVING min(propensity) < 1
+            )""").fetchnumpy()["request_id"]
+    if not len(chosen):
+        return tables
+    kept = [part[~part["request_id"].isin(chosen)] for part in tables.parts("outcome")]
+    return tables.replaced(outcome=pd.concat(kept, ignore_index=True))
 
 
 def dropped(tables: Tables, split: Split | None = None) -> Dropped:
@@ -86,7 +109,8 @@ def dropped(tables: Tables, split: Split | None = None) -> Dropped:
             LEFT JOIN (SELECT request_id, mature FROM outcome) AS u USING (request_id)
             LEFT JOIN ({_first()}) AS p ON p.account_id = e.account_id AND p.side = e.side
             LEFT JOIN (
-                SELECT side, max(decided_at) AS last FROM exposure JOIN outcome USING (request_id) WHERE mature
+                SELECT side, max(decided_at) AS last, min(propensity) AS least
+                FROM exposure JOIN outcome USING (request_id) WHERE mature
                 GROUP BY side
             ) AS l ON l.side = e.side""")
         counts = db.sql("SELECT side, reason, count(*) FROM judged GROUP BY ALL").fetchall()
@@ -99,7 +123,9 @@ def dropped(tables: Tables, split: Split | None = None) -> Dropped:
     sides: dict[Side, SideRows] = {}
     for side in SIDES:
         offers = sum(rows for (own, _), rows in of.items() if own == side)
-        reasons = {name: of.get((side, name), 0) for name in ("waiting", "no_outcome", "no_profile", "purged")}
+        reasons = {
+            name: of.get((side, name), 0) for name in ("waiting", "no_outcome", "not_drawn", "no_profile", "purged")
+        }
         if offers:
             sides[side] = SideRows(offers=offers, **reasons, learned=offers - sum(reasons.values()))
     return Dropped(sides, ties, early, late)
@@ -151,6 +177,7 @@ def _reason(split: Split | None) -> str:
         purged = f"""WHEN decided_at < {instant(split.validation_from)}
             AND decided_at + to_microseconds({delay}) > {instant(split.test_from)} THEN 'purged'"""
     return f"""CASE
+        WHEN u.request_id IS NULL AND e.propensity >= 1 AND l.least < 1 THEN 'not_drawn'
         WHEN u.request_id IS NULL AND decided_at < l.last THEN 'no_outcome'
         WHEN u.request_id IS NULL OR NOT u.mature THEN 'waiting'
         WHEN e.seen IS NULL OR p.first > e.seen THEN 'no_profile'

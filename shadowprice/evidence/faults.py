@@ -8,7 +8,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.split import Split
 from shadowprice.evaluation.uplift.shares import CHANCE, ROUNDED, Shares, shares
-from shadowprice.evidence.dropped import LIMIT, Dropped, dropped, refuse_dropped
+from shadowprice.evidence.dropped import LIMIT, Dropped, drawn_only, dropped, refuse_dropped
 from shadowprice.evidence.rows import read_rows
 from shadowprice.evidence.sizes import check_sizes
 from shadowprice.tables import Tables
@@ -21,7 +21,7 @@ def refuse_faults(
     currency: Currency,
     split: Split | None = None,
     confounders: Collection[str] = (),
-) -> Dropped:
+) -> tuple[Tables, Dropped]:
     """Refuse tables from which a model would learn little, or something wrong.
 
     Args:
@@ -32,7 +32,8 @@ def refuse_faults(
         confounders: sides whose levels were not drawn at random; their propensities are not compared with the shares.
 
     Returns:
-        Rows that are learned from and rows that are not.
+        The tables, less the outcomes of a few offers that were not drawn
+        (:func:`~shadowprice.evidence.dropped.drawn_only`), and rows that are learned from and rows that are not.
 
     Raises:
         InvalidTable: the propensities of a side cannot have led to the shares of its levels; or more than
@@ -44,9 +45,11 @@ def refuse_faults(
     """
     problems = Problems()
     check_sizes(tables, campaign)
+    drawn = []
     for side, terms in campaign.sides.items():
         if terms.segments or len(terms.levels) < 2 or side in confounders:
             continue
+        drawn.append(side)
         read = read_rows(tables, side)
         if read.level.size:
             ratio = shares(read.level, read.propensity, len(terms.levels), read.account)
@@ -55,10 +58,11 @@ def refuse_faults(
             certain = int(np.count_nonzero(read.propensity >= 1))
             if ratio.drawn and certain > LIMIT * read.level.size:
                 problems.add("exposure", "propensity", _certain(side, certain, read.level.size))
+    tables = drawn_only(tables, drawn)
     counted = dropped(tables, split)
     refuse_dropped(counted, problems)
     problems.refuse()
-    return counted
+    return tables, counted
 
 
 def _mismatch(side: Side, names: Sequence[str], found: Shares, rows: int) -> str:

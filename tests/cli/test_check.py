@@ -54,6 +54,7 @@ def test_the_trial_is_shown_before_anything_is_trained(capsys: pytest.CaptureFix
         "offers": 5200,
         "waiting": 0,
         "no_outcome": 0,
+        "not_drawn": 0,
         "no_profile": 0,
         "purged": 0,
         "learned": 5200,

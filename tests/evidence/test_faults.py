@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from operations.prepare import PrepareJob
@@ -11,8 +12,9 @@ from shadowprice.currency import Currency
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
 from shadowprice.errors import InvalidTable
+from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.faults import refuse_faults
-from shadowprice.tables import Tables, campaign_from_tables
+from shadowprice.tables import Tables, campaign_from_tables, labeled
 
 
 def refuse(tables: Tables, **more: object) -> None:
@@ -48,14 +50,23 @@ def test_a_log_without_a_draw_and_one_with_confounders_are_not_compared(make) ->
     refuse(tables.replaced(exposure=tables.exposure.assign(propensity=0.4)), confounders=["customer"])
 
 
-def test_rows_without_a_draw_beside_those_of_a_trial_are_refused_above_one_in_twenty(make) -> None:
+def test_rows_without_a_draw_beside_those_of_a_trial_are_left_out_and_refused_above_one_in_twenty(make) -> None:
     tables = make()[1]
 
     def tail(rows: int) -> Tables:
         certain = np.where(np.arange(3000) < rows, 1.0, tables.exposure["propensity"])
         return tables.replaced(exposure=tables.exposure.assign(propensity=certain))
 
-    refuse(tail(120))
+    kept, counted = refuse_faults(tail(120), campaign_from_tables(tables), Currency())
+    rows = counted.sides["customer"]
+    assert (rows.offers, rows.not_drawn, rows.no_outcome, rows.learned) == (3000, 120, 0, 2880)
+    assert counted.facts()["rows of customers"]["dropped, the level was not drawn"] == 120
+    # Their offers are requests all the same; nobody learns from them or judges by them.
+    pd.testing.assert_frame_equal(kept.exposure, tail(120).exposure)
+    learned = labeled(tables, "customer").iloc[120:].reset_index(drop=True)
+    pd.testing.assert_frame_equal(labeled(kept, "customer"), learned)
+    assert dropped(kept).sides["customer"] == rows
+    assert refuse_faults(tables, campaign_from_tables(tables), Currency())[0] is tables
     with pytest.raises(InvalidTable, match=r"is 1 in 180 of 3,000 offers of customers \(6\.0%\), and below 1") as error:
         refuse(tail(180))
     assert "leave them out, in a mapping with `where`" in str(error.value)
