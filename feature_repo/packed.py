@@ -36,6 +36,7 @@ from feature_repo.names import (
     model_field,
     vector_field,
 )
+from feature_repo.varint import read_varint, varint
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
@@ -85,7 +86,7 @@ class PackedReader:
             for side in columns.sides
         }
         own = model_version.encode()
-        self._own = _TEXT + _varint(len(own)) + own
+        self._own = _TEXT + varint(len(own)) + own
         self._vector = {side: _vector_head(width) for side, width in self.widths.items()}
         for side in columns.sides:
             self.embeddings(side, [_NOBODY])
@@ -273,8 +274,8 @@ def key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
 
 def _vector_head(width: int) -> bytes:
     """Bytes before the numbers of a stored list of ``width`` numbers."""
-    floats = b"\x0a" + _varint(4 * width)
-    return _FLOATS + _varint(len(floats) + 4 * width) + floats
+    floats = b"\x0a" + varint(4 * width)
+    return _FLOATS + varint(len(floats) + 4 * width) + floats
 
 
 def _hash(field: str) -> bytes:
@@ -291,31 +292,12 @@ def _texts(replies: Sequence[Sequence[bytes | None]]) -> list[str | None]:
 
 
 def _text(stored: bytes) -> str:
-    length, taken = _read_varint(stored[1:])
-    text = stored[1 + taken :]
+    length, start = read_varint(stored, 1)
+    text = stored[start:]
     if not stored.startswith(_TEXT) or len(text) != length:
         raise Unavailable("Feast stores features in a layout this reader does not know; read them with the SDK")
     return text.decode()
 
 
-def _read_varint(given: bytes) -> tuple[int, int]:
-    """The number at the start, and how many bytes it takes."""
-    number = 0
-    for place, byte in enumerate(given):
-        number |= (byte & 127) << 7 * place
-        if byte < 128:
-            return number, place + 1
-    return number, len(given) + 1
-
-
 def _bulk(value: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(value), value)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

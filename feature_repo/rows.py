@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from feature_repo.sdk import ValueProto
+from feature_repo.varint import read_varint, varint
 
 WINDOW = -15
 MARK = "\x00"
@@ -34,7 +35,7 @@ def packed(values: Mapping[str, Any], like: bytes) -> bytes:
     shape, rest = _split(values)
     packer = zlib.compressobj(9, zlib.DEFLATED, WINDOW, 9, zlib.Z_DEFAULT_STRATEGY, like)
     short = packer.compress(shape) + packer.flush()
-    return _varint(len(short)) + short + rest
+    return varint(len(short)) + short + rest
 
 
 def unpacked(row: bytes, like: bytes) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def unpacked(row: bytes, like: bytes) -> dict[str, Any]:
         ValueError: the row is damaged.
     """
     try:
-        size, at = _read(row, 0)
+        size, at = read_varint(row, 0)
         unpacker = zlib.decompressobj(WINDOW, like)
         shape = unpacker.decompress(row[at : at + size]) + unpacker.flush()
         if not unpacker.eof:
@@ -61,7 +62,7 @@ def _split(values: Mapping[str, Any]) -> tuple[bytes, bytes]:
         match value.WhichOneof("val"):
             case "float_list_val":
                 numbers = value.float_list_val.val
-                kind, content = FLOATS, _varint(len(numbers))
+                kind, content = FLOATS, varint(len(numbers))
                 rest.append(struct.pack(f"<{len(numbers)}f", *numbers))
             case "string_val" if MARK not in value.string_val:
                 text = value.string_val
@@ -69,27 +70,27 @@ def _split(values: Mapping[str, Any]) -> tuple[bytes, bytes]:
                 rest += map(_number, NUMBER.findall(text))
             case _:
                 kind, content = OTHER, value.SerializeToString()
-        shape += [_varint(len(name.encode())), name.encode(), kind, _varint(len(content)), content]
+        shape += [varint(len(name.encode())), name.encode(), kind, varint(len(content)), content]
     return b"".join(shape), b"".join(rest)
 
 
 def _joined(shape: bytes, row: bytes, rest: int) -> dict[str, Any]:
     joined, at = dict[str, Any](), 0
     while at < len(shape):
-        size, at = _read(shape, at)
+        size, at = read_varint(shape, at)
         name, kind = shape[at : at + size].decode(), shape[at + size : at + size + 1]
-        size, at = _read(shape, at + size + 1)
+        size, at = read_varint(shape, at + size + 1)
         content, at = shape[at : at + size], at + size
         value = ValueProto()
         if kind == FLOATS:
-            count, _ = _read(content, 0)
+            count, _ = read_varint(content, 0)
             value.float_list_val.val.extend(struct.unpack_from(f"<{count}f", row, rest))
             rest += 4 * count
         elif kind == TEXT:
             parts = content.decode().split(MARK)
             for place in range(len(parts) - 1):
-                digits, rest = _read(row, rest)
-                scale, rest = _read(row, rest)
+                digits, rest = read_varint(row, rest)
+                scale, rest = read_varint(row, rest)
                 parts[place] += _text(digits, scale)
             value.string_val = "".join(parts)
         else:
@@ -101,30 +102,10 @@ def _joined(shape: bytes, row: bytes, rest: int) -> dict[str, Any]:
 def _number(text: str) -> bytes:
     digits = text.lstrip("-")
     whole, _, fraction = digits.partition(".")
-    return _varint(2 * int(whole + fraction) + (text != digits)) + _varint(len(fraction))
+    return varint(2 * int(whole + fraction) + (text != digits)) + varint(len(fraction))
 
 
 def _text(number: int, scale: int) -> str:
     digits = str(number // 2).zfill(scale + 1)
     point = len(digits) - scale
     return "-" * (number % 2) + digits[:point] + ("." + digits[point:] if scale else "")
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 127:
-        encoded.append(number & 127 | 128)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-def _read(source: bytes, at: int) -> tuple[int, int]:
-    """A number that :func:`_varint` wrote, and the place behind it."""
-    number = shift = 0
-    while True:
-        byte = source[at]
-        number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return number, at
