@@ -60,7 +60,6 @@ MOST_PARAMETERS = 8
 MANY_PARAMETERS = {
     # A user's options of a registered model.
     "shadowprice/responses/goal/model.py: __init__",
-    "shadowprice/responses/tabular/dipn.py: __init__",
     "shadowprice/responses/tabular/gbdt.py: __init__",
     # Arguments of a command.
     "cli/decide.py: decide",

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowprice.checks import require
 from shadowprice.responses.goal.end_to_end import EndToEndModel
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.implicit import flat, hypergradient
@@ -29,6 +28,11 @@ from shadowprice.responses.uplift.two_outcome import LabeledRows
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=40, patience=15)
 LARGEST_LOWER = 20_000
 """Rows of the lower problem in a round: every product with its Hessian goes over all of them twice."""
+
+INNER_STEPS = 5
+"""Gradient steps on the lower problem between two of the bridge."""
+SOLVER_STEPS = 5
+"""Conjugate-gradient steps of the implicit differentiation."""
 
 
 class BridgeNetwork(nn.Module):
@@ -53,31 +57,14 @@ class BiDfclModel(EndToEndModel):
     rows are the lower problem's too.
 
     Options:
-        inner_steps: gradient steps on the lower problem between two of the bridge.
-        solver_steps: conjugate-gradient steps of the implicit differentiation.
-        damping: of the lower Hessian.
         fine_tuning: epochs are rounds of inner steps and one step of the bridge, whose learning rate it holds.
         others: see :class:`~shadowprice.responses.goal.model.GoalModel`.
     """
 
     def __init__(
-        self,
-        levels: Sequence[int],
-        seed: int = 0,
-        *,
-        inner_steps: int = 5,
-        solver_steps: int = 5,
-        damping: float = 1e-2,
-        fine_tuning: TrainingConfig | None = None,
-        **options: Any,
+        self, levels: Sequence[int], seed: int = 0, *, fine_tuning: TrainingConfig | None = None, **options: Any
     ) -> None:
         super().__init__(levels, seed, fine_tuning=fine_tuning or ROUNDS, **options)
-        require(inner_steps > 0, "inner_steps", "must be at least 1")
-        require(solver_steps > 0, "solver_steps", "must be at least 1")
-        require(damping >= 0, "damping", "must not be negative")
-        self.inner_steps = inner_steps
-        self.solver_steps = solver_steps
-        self.damping = damping
 
     def learn(self, network: OutcomeNetwork, train: LabeledRows, held_out: LabeledRows) -> None:
         """Teacher on the trial, target on everything, then rounds of both levels."""
@@ -134,7 +121,7 @@ class _Rounds:
         with torch.no_grad():
             own = self._expected(self.target(self.train.x[index]))
         lower = self.lower(index, own)
-        for _ in range(self.model.inner_steps):
+        for _ in range(INNER_STEPS):
             self.inner.zero_grad()
             lower.backward()  # type: ignore[no-untyped-call]
             self.inner.step()
@@ -142,7 +129,7 @@ class _Rounds:
         inner, outer = list(self.target.parameters()), list(self.bridge.parameters())
         upper = self.goal.loss(*self.model.expected(self.target(self.drawn.x)), self.trial, self.model.estimator)
         slope = flat(torch.autograd.grad(upper / self.unit, inner, allow_unused=True), inner).detach()
-        gradients = hypergradient(lower, slope, inner, outer, steps=self.model.solver_steps, damping=self.model.damping)
+        gradients = hypergradient(lower, slope, inner, outer, steps=SOLVER_STEPS)
         for parameter, gradient in zip(outer, gradients, strict=True):
             parameter.grad = gradient
         self.outer.step()

@@ -9,23 +9,22 @@ Two phases: bias learning (BLP) fits the bias net alone to the rows of the lowes
 freezes it and fits the uplift net to all rows, with α times the roughness of the weights added to the loss and
 α falling from ``smooth_from`` to ``smooth_to`` over the first half of the steps.
 
-Where this differs from the paper, an option restores its letter: e_0, a second bias, is left out (``include_e0``); the
-weights are softplus, because a dead ReLU has no gradient (``activation="relu"``); the smoothness does not overflow
-(``smoothing="literal"``); the bias logit is linear, which can express rare responses (``leaky_slope``).
+Where this differs from the paper: e_0, a second bias, is left out; the weights are softplus, because a dead ReLU has no
+gradient; the smoothness does not overflow; the bias logit is linear, which can express rare responses.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, relu, softplus
+from torch.nn.functional import softplus
 
-from shadowprice.checks import require, require_one_of
-from shadowprice.responses.tabular.isotonic import literal_smoothness, smoothness
+from shadowprice.checks import require
+from shadowprice.responses.tabular.isotonic import smoothness
 from shadowprice.responses.tabular.minibatch import BEST, Objective, TabularRows, steps_per_epoch
 from shadowprice.responses.tabular.network import (
     FeatureEmbedding,
@@ -41,9 +40,6 @@ from shadowprice.responses.training.processes import weighted_mean
 FLOOR = 1e-6
 """Least weight: keeps the logarithms of the smoothness finite."""
 
-Activation = Literal["softplus", "relu"]
-Smoothing = Literal["stable", "literal"]
-
 
 def hidden_layer(inputs: int, hidden: int) -> tuple[nn.Module, int]:
     """One ReLU layer and its width, or nothing at ``hidden`` 0."""
@@ -53,32 +49,28 @@ def hidden_layer(inputs: int, hidden: int) -> tuple[nn.Module, int]:
 class BiasNet(nn.Module):
     """Embeddings → one dense unit: the logit at the lowest level (n,)."""
 
-    def __init__(self, inputs: TabularInputs, embedding: int, hidden: int, leaky_slope: float | None) -> None:
+    def __init__(self, inputs: TabularInputs, embedding: int, hidden: int) -> None:
         super().__init__()
         self.features = FeatureEmbedding(inputs, embedding)
         self.hidden, width = hidden_layer(self.features.width, hidden)
         self.out = nn.Linear(width, 1)
-        self.leaky_slope = leaky_slope
         nn.init.zeros_(self.out.weight)
 
     def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
         """(n,)."""
         logit: Tensor = self.out(self.hidden(self.features(numeric, category))).squeeze(1)
-        return logit if self.leaky_slope is None else leaky_relu(logit, self.leaky_slope)
+        return logit
 
 
 class UpliftNet(nn.Module):
     """Features and the bias logit → weights (n, K) ≥ 0, each fed by the one before."""
 
-    def __init__(
-        self, inputs: TabularInputs, weights: int, embedding: int, hidden: int, activation: Activation
-    ) -> None:
+    def __init__(self, inputs: TabularInputs, weights: int, embedding: int, hidden: int) -> None:
         super().__init__()
         self.features = FeatureEmbedding(inputs, embedding)
         self.hidden, width = hidden_layer(self.features.width + 1, hidden)
         self.own = nn.Linear(width, weights)
         self.chain = nn.Parameter(torch.zeros(weights))
-        self.activation = activation
         nn.init.normal_(self.own.weight, std=0.05)
 
     def forward(self, numeric: Tensor, category: Tensor, bias: Tensor) -> Tensor:
@@ -88,8 +80,7 @@ class UpliftNet(nn.Module):
         weight = own.new_zeros(own.shape[0])
         weights = []
         for k in range(own.shape[1]):
-            score = own[:, k] + self.chain[k] * weight
-            weight = softplus(score) + FLOOR if self.activation == "softplus" else relu(score)
+            weight = softplus(own[:, k] + self.chain[k] * weight) + FLOOR
             weights.append(weight)
         return torch.stack(weights, dim=1) if weights else own
 
@@ -97,21 +88,10 @@ class UpliftNet(nn.Module):
 class DipnNetwork(LevelNetwork):
     """Bias net and uplift net; the curve never falls, whatever their parameters."""
 
-    def __init__(
-        self,
-        inputs: TabularInputs,
-        levels: int,
-        *,
-        embedding: int = 8,
-        hidden: int = 0,
-        include_e0: bool = False,
-        leaky_slope: float | None = None,
-        activation: Activation = "softplus",
-    ) -> None:
+    def __init__(self, inputs: TabularInputs, levels: int, *, embedding: int = 8, hidden: int = 0) -> None:
         super().__init__()
-        self.include_e0 = include_e0
-        self.bias = BiasNet(inputs, embedding, hidden, leaky_slope)
-        self.uplift = UpliftNet(inputs, levels - 1 + include_e0, embedding, hidden, activation)
+        self.bias = BiasNet(inputs, embedding, hidden)
+        self.uplift = UpliftNet(inputs, levels - 1, embedding, hidden)
 
     def parts(self, numeric: Tensor, category: Tensor) -> tuple[Tensor, Tensor]:
         """Bias logit (n,), which ULP takes as given, and the weights (n, K)."""
@@ -120,8 +100,7 @@ class DipnNetwork(LevelNetwork):
 
     def logits(self, bias: Tensor, weight: Tensor) -> Tensor:
         """(n, J)."""
-        rise = torch.cumsum(weight, dim=1)
-        return bias[:, None] + (rise if self.include_e0 else nn.functional.pad(rise, (1, 0)))
+        return bias[:, None] + nn.functional.pad(torch.cumsum(weight, dim=1), (1, 0))
 
     def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
         """Logits (n, J)."""
@@ -133,7 +112,7 @@ class DipnNetwork(LevelNetwork):
         logit = np.log(share / (1 - share))
         self.bias.out.bias.fill_(float(logit[0]))
         rise = max(float(logit[-1] - logit[0]) / max(1, share.size - 1), 1e-2)
-        self.uplift.own.bias.fill_(float(np.log(np.expm1(rise))) if self.uplift.activation == "softplus" else rise)
+        self.uplift.own.bias.fill_(float(np.log(np.expm1(rise))))
 
 
 class DipnModel(TabularNetwork[DipnNetwork]):
@@ -144,7 +123,6 @@ class DipnModel(TabularNetwork[DipnNetwork]):
     bias_epochs  at most, in BLP
     freeze_bias  False lets ULP move the bias net too, from where BLP left it: rows of the lowest level alone may be
                  too few to tell accounts apart
-    include_e0, leaky_slope, activation, smoothing   see the module
     """
 
     monotone = True
@@ -159,38 +137,19 @@ class DipnModel(TabularNetwork[DipnNetwork]):
         smooth_to: float = 1e-3,
         bias_epochs: int = 300,
         freeze_bias: bool = True,
-        include_e0: bool = False,
-        leaky_slope: float | None = None,
-        activation: Activation = "softplus",
-        smoothing: Smoothing = "stable",
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
         below = "must not be below smooth_to, which must not be negative"
         require(smooth_from >= smooth_to >= 0, "smooth_from", below)
-        require_one_of(activation, get_args(Activation), "activation")
-        require_one_of(smoothing, get_args(Smoothing), "smoothing")
-        zeros = activation == "relu" and smoothing == "stable"
-        require(not zeros, "smoothing", "needs positive weights; with activation='relu' take 'literal'")
         self.hidden = hidden
         self.smooth_from, self.smooth_to = smooth_from, smooth_to
         self.bias_epochs = bias_epochs
         self.freeze_bias = freeze_bias
-        self.include_e0, self.leaky_slope = include_e0, leaky_slope
-        self.activation: Activation = activation
-        self.smoothing: Smoothing = smoothing
 
     def build(self, inputs: TabularInputs) -> DipnNetwork:
         """The untrained network."""
-        return DipnNetwork(
-            inputs,
-            self.levels.size,
-            embedding=self.embedding,
-            hidden=self.hidden,
-            include_e0=self.include_e0,
-            leaky_slope=self.leaky_slope,
-            activation=self.activation,
-        )
+        return DipnNetwork(inputs, self.levels.size, embedding=self.embedding, hidden=self.hidden)
 
     def alpha(self, step: int, steps: int) -> float:
         """Weight of the smoothness at a step of ``steps``: linear to ``smooth_to`` at half of them, then constant."""
@@ -220,7 +179,6 @@ class DipnModel(TabularNetwork[DipnNetwork]):
 
     def _learn_uplift(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
         network.bias.requires_grad_(not self.freeze_bias)
-        rough = smoothness if self.smoothing == "stable" else literal_smoothness
         alpha, steps = self.sent().alpha, self.training.epochs * steps_per_epoch(len(train), self.training)
 
         def loss(rows: TabularRows, step: int) -> Tensor:
@@ -228,7 +186,7 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
             # Roughness is a prior on curves, not a response: it is not weighted.
             return logloss(logits, rows) + alpha(step, steps) * weighted_mean(
-                rough(weight), torch.ones_like(rows.weight)
+                smoothness(weight), torch.ones_like(rows.weight)
             )
 
         losses = self.descend(

@@ -29,11 +29,3 @@ def smoothness(weight: Tensor) -> Tensor:
     logarithm = torch.log(weight)
     ratio = torch.clamp(logarithm[:, 1:] - logarithm[:, :-1], -LOG_RATIO, LOG_RATIO)
     return (4.0 * torch.sinh(0.5 * ratio) ** 2).mean(dim=1)
-
-
-def literal_smoothness(weight: Tensor, guard: float = 1e-6) -> Tensor:
-    """(n,): S1's equation 16 as printed, (a − b)² / (a·b + guard), divided by the number of terms."""
-    if weight.shape[1] < 2:
-        return weight.new_zeros(weight.shape[0])
-    a, b = weight[:, 1:], weight[:, :-1]
-    return ((a - b) ** 2 / (a * b + guard)).mean(dim=1)

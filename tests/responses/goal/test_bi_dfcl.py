@@ -1,11 +1,9 @@
 """The bridge of Bi-DFCL listens to whom it should, on simulated rows whose truth is known."""
 
 import numpy as np
-import pytest
 import torch
 
 from research.data.misspecified import World
-from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
 from shadowprice.responses.goal.bi_dfcl import BiDfclModel, _Rounds
 from shadowprice.responses.goal.goals import BudgetGoal
@@ -43,9 +41,3 @@ def gate_after(truthful: bool) -> float:
 
 def test_it_listens_to_a_teacher_that_knows_and_not_to_one_that_misleads() -> None:
     assert gate_after(truthful=True) < gate_after(truthful=False) - 0.1
-
-
-@pytest.mark.parametrize("option", ["inner_steps", "solver_steps"])
-def test_steps_that_cannot_be_are_refused(option: str) -> None:
-    with pytest.raises(InvalidInput, match=option):
-        make("bi_dfcl", levels=LEVELS, **{option: 0})

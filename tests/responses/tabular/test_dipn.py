@@ -38,10 +38,6 @@ def frame(rows: int = 2000, seed: int = 0) -> pd.DataFrame:
 OPTIONS = [
     {},
     {"hidden": 0},
-    {"include_e0": True},
-    {"leaky_slope": 0.2},
-    {"activation": "relu", "smoothing": "literal"},
-    {"smoothing": "literal"},
 ]
 
 
@@ -60,7 +56,7 @@ def test_no_pair_is_reversed_for_any_parameters(options: dict, scale: float) -> 
     assert metrics.rpr(model.curve(rows).response) == 0
 
 
-@pytest.mark.parametrize("options", OPTIONS[:2], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_bias_net_is_frozen_bit_for_bit_and_gives_the_response_at_the_lowest_level(options: dict) -> None:
     rows = frame()
     seen = {}
@@ -85,15 +81,6 @@ def test_the_bias_net_is_frozen_bit_for_bit_and_gives_the_response_at_the_lowest
     np.testing.assert_array_equal(model.curve(rows).response[0], lowest)
 
 
-def test_with_e0_the_uplift_net_moves_the_response_at_the_lowest_level_up() -> None:
-    rows = frame(400)
-    torch.manual_seed(0)
-    inputs = fit_tabular(rows)
-    network = DipnNetwork(inputs, len(LEVELS), include_e0=True)
-    numeric, category = torch.from_numpy(inputs.numeric(rows)), torch.from_numpy(inputs.category(rows))
-    assert (network(numeric, category)[:, 0] > network.bias(numeric, category)).all()
-
-
 def test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators() -> None:
     random = np.random.default_rng(3)
     level = random.integers(0, 5, 4000)
@@ -102,7 +89,7 @@ def test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators() 
     pava = IsotonicRegression().fit(np.arange(5), share, sample_weight=np.bincount(level)).predict(np.arange(5))
     assert np.any(np.diff(share) < 0), "a violator must be there to be pooled"
     empty = fit_tabular(pd.DataFrame({"level": level}))
-    network = DipnNetwork(empty, 5, activation="softplus").double()
+    network = DipnNetwork(empty, 5).double()
     numeric, category = torch.zeros(4000, 0).double(), torch.zeros(4000, 0, dtype=torch.int64)
     optimizer = torch.optim.LBFGS(
         network.parameters(), max_iter=2000, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
@@ -160,9 +147,6 @@ def test_without_a_row_of_the_lowest_level_it_says_why_it_cannot_learn() -> None
     ("options", "field"),
     [
         ({"smooth_from": 0.0, "smooth_to": 0.1}, "smooth_from"),
-        ({"activation": "tanh"}, "activation"),
-        ({"smoothing": "none"}, "smoothing"),
-        ({"activation": "relu"}, "smoothing"),
         ({"held_out": 0.0}, "held_out"),
     ],
 )
