@@ -207,8 +207,8 @@ def _line(campaign: Campaign, totals: Mapping[str, Any] | None, own: Mapping[str
     returned, unit = None, _unit(campaign)
     if own is not None:
         returned = Estimate(*own["price"]).times(unit)
-    elif (newest := PriceStore(prices).latest(campaign.name, verified_only=True)) is not None:
-        price = unit * newest.prices.get(budget.name, 0.0)
+    elif (newest := PriceStore(prices).latest(campaign.name, verified_only=True)) and budget.name in newest.prices:
+        price = unit * newest.prices[budget.name]
         returned = Estimate(price, price, price)
     floor, cap = (None, None) if own is None else (own.get("floor"), own.get("cap"))
     return Line(

@@ -163,6 +163,10 @@ def test_without_a_proposal_and_with_a_broken_one_the_prices_are_shown(folder: P
     assert "There is no proposal" in shown
     assert "campaign-001 0.5 $" in shown
     assert "campaign-002 – " in shown
+    # A delivery has prices of places and none of money, which is no return of 0.
+    of_places = replace(price(NAMES[2], 0.0), prices={"bonds": 3.0}).sealed()
+    PriceStore(few / NAMES[2] / "prices").publish(of_places)
+    assert "campaign-002 – " in text(page_of_first(few))
     assert "Held out of all campaigns 5.0 %" in shown
     assert "holdout is not the same" not in shown
     (few / NAMES[2] / "campaign.json").write_text(json.dumps({**content, "holdout": None}))
