@@ -12,6 +12,8 @@ from shadowprice.datasets.funds import FundOptions, draw
 SIZES = (10_000, 50_000, 200_000)
 METHOD = {"exact": "exact", "heuristic": "heuristic", "manual": "priority", "heuristic as printed": "literal_heuristic"}
 REPEATS = 3
+TICK = 1e-3
+"""Least processor time, seconds: a machine whose clock counts in ticks finds 0 for the small sizes of quick mode."""
 
 
 def run(seed: int, quick: bool) -> Rows:
@@ -27,7 +29,7 @@ def run(seed: int, quick: bool) -> Rows:
                 started = time.process_time()
                 plan = METHODS[method](*given)
                 took.append(time.process_time() - started)
-            seconds[method], objective[method] = min(took), plan.objective
+            seconds[method], objective[method] = max(TICK, min(took)), plan.objective
             wrong[method] = plan.ineligible + int(np.abs(plan.sizes - drawn.demand).sum())
         for row, method in METHOD.items():
             found[f"{row}, {label:,} users"] = {
