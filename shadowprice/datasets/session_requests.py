@@ -83,7 +83,7 @@ def request_tables(tables: SessionTables, own: Mapping[str, Any]) -> Tables:
             "campaign": campaign_table(
                 own.get("campaign_id", "vouchers"),
                 instant_of(own["starts_at"], "starts_at") if "starts_at" in own else last.normalize() + DAY,
-                0 if "budget_limit" in own else _spent_a_day(session[redeemed], first, last),
+                0 if "budget_limit" in own else _spent_a_day(session, first, last),
                 budget_name="budget",
                 ordered_customer=False,
             ).assign(**{name: value for name, value in own.items() if name not in ("campaign_id", "starts_at")}),
@@ -144,13 +144,18 @@ def _validity(session: pd.DataFrame) -> pd.Series[Any]:
     return least.round().where((most - least <= 1) & (least >= 1)).astype("Int64")
 
 
-def _spent_a_day(redeemed: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:
-    """Minor units that the vouchers of a day of the last :data:`PAST_DAYS` days cost."""
+def _spent_a_day(session: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> int:
+    """Minor units that the vouchers of a day of the last :data:`PAST_DAYS` days cost.
+
+    Those whose label is unknown yet cost the mean of the others.
+    """
     since = max(last - pd.Timedelta(days=PAST_DAYS), first)
     days = max((last - since) / pd.Timedelta(days=1), 1.0)
-    spent = float(redeemed.loc[redeemed["collected_at"] >= since, "discount"].sum())
+    month = session[session["collected_at"] >= since]
+    redeemed, known = month["label"].eq(1).fillna(False), month["label"].notna()
+    spent = float(month.loc[redeemed, "discount"].sum())
     require(spent, "budget", "is needed: no voucher of the last month was redeemed")
-    return int(np.ceil(spent / days))
+    return int(np.ceil(spent * (len(month) / int(known.sum())) / days))
 
 
 def instant_of(given: datetime | str, field: str) -> datetime:

@@ -307,7 +307,7 @@ def read(
     No pickle is loaded; ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3.
 
     A session without ``expires_at`` expires ``label_days`` after its collection. Where no session has a label, those
-    that were redeemed have 1, and those that expired before the last collection or redemption 0. Without ``test_from``
+    that expired before the last collection or redemption have one: 1 where they were redeemed, else 0. Without ``test_from``
     the test has the newest fifth of the sessions. Both are options of the mapping's ``split`` too.
 
     Raises:
@@ -342,5 +342,6 @@ def _with_results(session: pd.DataFrame, days: float) -> pd.DataFrame:
         return session
     redeemed = session["redeemed_at"].notna()
     require(redeemed.any(), "session.label", "is needed, or redeemed_at: no session shows whether it was redeemed")
-    known = redeemed | (expires <= max(session["collected_at"].max(), session["redeemed_at"].max()))
+    # A redeemed voucher that is still valid has no label either: beside it, those not redeemed yet would be missing.
+    known = expires <= max(session["collected_at"].max(), session["redeemed_at"].max())
     return session.assign(label=redeemed.astype("Int64").where(known))

@@ -29,9 +29,7 @@ def check_history(log: SessionLog, account: pd.Series[Any], at: Index, past: Ind
     """
     row, column = np.nonzero(past >= 0)
     sessions = log.tables.session.iloc[past[row, column]]
-    later = ~(nanoseconds(sessions["redeemed_at"]) < at[row]) | (sessions["label"] != 1).fillna(True).to_numpy(
-        dtype=bool
-    )
+    later = ~(nanoseconds(sessions["redeemed_at"]) < at[row]) | sessions["redeemed_at"].isna().to_numpy(dtype=bool)
     other = sessions["user_id"].to_numpy() != account.to_numpy()[row]
     _refuse(row[later], "holds a session that was not redeemed when the voucher was collected", "history")
     _refuse(row[other], "holds a session of another person", "history")

@@ -141,7 +141,7 @@ class SessionLog:
         ``apart_from`` (n,), −1 for none, do not count (S3's code leaves them out). O((S + n) log S).
         """
         session = self.tables.session
-        redeemed = np.flatnonzero((session["label"] == 1).fillna(False).to_numpy(dtype=bool))
+        redeemed = np.flatnonzero(session["redeemed_at"].notna().to_numpy(dtype=bool))
         own = session.iloc[redeemed]
         last = _last_before(own["user_id"], nanoseconds(own["redeemed_at"]), account, at)
         if not redeemed.size or apart_from is None:

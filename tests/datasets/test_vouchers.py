@@ -1,5 +1,6 @@
 """Generated voucher sessions against S3's regions, and sessions from a folder."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import pandas as pd
 import pytest
 
 from shadowprice.datasets.folder import write_tables
+from shadowprice.datasets.registry import load
 from shadowprice.datasets.voucher_draws import CATEGORIES, HALF_LIFE
 from shadowprice.datasets.vouchers import DAYS, generate, read
 from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.tables import SessionTables
+from shadowprice.tables import SessionTables, campaign_from_tables
 
 
 @pytest.mark.parametrize(("region", "published"), [("A", 0.442), ("B", 0.116), ("C", 0.312)])
@@ -70,6 +72,35 @@ def test_order_adds_recency_and_succession_of_the_carts_to_the_logit_and_leaves_
         assert fits.sum() == 1, offer
     with pytest.raises(InvalidInput, match="order: must not be negative"):
         generate(sessions=40, order=-1.0)
+
+
+def test_a_log_that_ends_while_vouchers_are_valid_shows_the_rate_at_which_they_are_redeemed(tmp_path: Path) -> None:
+    """An export ends at one instant: of the newest vouchers it holds those that were redeemed early."""
+    data = generate(seed=2, sessions=4000)
+    session = data.tables.session.drop(columns="label")
+    end = session["collected_at"].max() - pd.Timedelta(days=1)
+    session = session[session["collected_at"] <= end]
+    session = session.assign(redeemed_at=session["redeemed_at"].where(session["redeemed_at"] <= end))
+    kept = data.tables.behaviour[data.tables.behaviour["session_id"].isin(session["session_id"])]
+    write_tables(SessionTables(session.assign(label=pd.array([pd.NA] * len(session), dtype="Int64")), kept), tmp_path)
+    found = read(str(tmp_path)).tables.session
+    assert data.truth is not None
+    drawn = data.tables.session.set_index("session_id").loc[found["session_id"], "label"]
+    known = found["label"].notna().to_numpy()
+    assert found.loc[known, "label"].tolist() == drawn[known].tolist()
+    still_valid = found["expires_at"] > end
+    assert (still_valid & found["redeemed_at"].notna()).sum() > 20
+    assert not (still_valid.to_numpy() & known).any()
+    # The budget of a day counts all vouchers at the rate of those that are known.
+    campaign = campaign_from_tables(load("vouchers", str(tmp_path)).tables)
+    month = end - found["collected_at"] <= pd.Timedelta(days=31)
+    spent = (data.tables.session["discount"] * data.tables.session["label"])[: len(found)][month].sum() / 31
+    assert campaign.budget.limit == pytest.approx(spent, rel=0.1)
+    # What was redeemed is history for later requests, also where the voucher would still be valid.
+    log = SessionLog.build(replace(data.tables, session=found, behaviour=kept))
+    last = found[still_valid & found["redeemed_at"].notna()].iloc[:1]
+    past = log.history(last["user_id"], np.array([np.iinfo(np.int64).max]), 1)
+    assert found["session_id"].iloc[past[0, 0]] in set(found.loc[found["redeemed_at"].notna(), "session_id"])
 
 
 def test_sessions_from_a_folder_expire_when_they_say_so_or_after_label_days(tmp_path: Path) -> None:
