@@ -21,6 +21,7 @@ from shadowprice.mapping.description import (
     Table,
 )
 from shadowprice.mapping.expressions import columns_of
+from shadowprice.mapping.left_out import leave_out
 from shadowprice.mapping.opened import ROW, Opened, Part, quoted
 from shadowprice.mapping.orders import ordered
 from shadowprice.mapping.outcomes import completed, own_results, refuse_results
@@ -91,6 +92,7 @@ def own_parts(db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[s
         table: [_mapped(db, mapping, own, table, number, entry) for number, entry in enumerate(entries)]
         for table, entries in mapping.tables.items()
     }
+    leave_out(db, mapping, own, parts)
     for opened in own.values():
         db.execute(f"DROP TABLE {table_of(opened.source)}")
     return parts

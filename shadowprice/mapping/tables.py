@@ -139,6 +139,10 @@ def _in_own_words(
         hints.append(
             "Numbers with other signs need `decimal` or `thousands` of the source, and amounts their `currency`."
         )
+    if any("stands earlier already" in problem.reason for problem in own):
+        hints.append("Where whole lines are copies, `awk '!seen[$0]++' FILE > NEW` keeps the first of each.")
+    if any("the same side and snapshot_ts" in problem.reason for problem in own):
+        hints.append("Keep one row of each account and time; rows of several times need their own snapshot_ts.")
     return unusable(own, hints)
 
 

@@ -95,6 +95,24 @@ def test_events_of_a_person_belong_to_the_sessions_near_them(company: Path, tmp_
         map_sessions(read_mapping(strangers))
 
 
+def test_carts_and_redemptions_of_sessions_that_are_left_out_are_left_out_too(company: Path, tmp_path: Path) -> None:
+    """Some sessions have no voucher: their rows go, and nothing else."""
+    whole, _ = map_sessions(read_mapping(company))
+    sessions = frame_of(company, "geholt")
+    session = yaml.safe_load(company.read_text())["tables"]["session"]
+    none = sessions["Vorgang"].isin(whole.behaviour["session_id"].unique()[:40])
+    named = session["columns"]["voucher_id"]
+    emptied = sessions.assign(**{named: sessions[named].where(~none)})
+    kept = {"session": session | {"where": f'"{named}" IS NOT NULL'}}
+    found, _ = map_sessions(read_mapping(changed(company, tmp_path, kept, geholt=emptied)))
+    gone = set(sessions.loc[none, "Vorgang"])
+    assert whole.session.loc[whole.session["session_id"].isin(gone), "redeemed_at"].notna().any()
+    for left, right in ((found.session, whole.session), (found.behaviour, whole.behaviour)):
+        wanted = right[~right["session_id"].isin(gone)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(left, wanted)
+    assert len(found.behaviour) < len(whole.behaviour)
+
+
 def test_init_proposes_a_mapping_that_gives_the_same_sessions(
     company: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -141,6 +141,38 @@ def test_any_names_units_delimiters_and_zones_give_the_amounts_and_times_of_pand
     assert sorted(tables.account["account_id"]) == sorted(frame["who"].unique())
 
 
+def test_results_of_offers_that_are_left_out_are_left_out_too(tmp_path: Path) -> None:
+    given = description()
+    columns = given["tables"]["exposure"]["columns"]
+    results = {name: columns.pop(name) for name in ("redeemed", "observed_at")}
+    given["tables"]["exposure"]["where"] = "worth <> '2.5'"
+    given["tables"]["outcome"] = {
+        "columns": {
+            "request_id": "no",
+            **results,
+            "mature": {"constant": "true"},
+            "cost_paid": {"expression": "CASE WHEN used = 'ja' THEN worth ELSE '0' END"},
+        }
+    }
+    frame = log()
+    found = map_tables(read_mapping(write(tmp_path, given, frame)))
+    kept = frame.loc[frame["worth"] != 2.5, "no"].tolist()
+    assert 0 < len(kept) < len(frame)
+    assert found.exposure["request_id"].tolist() == found.outcome["request_id"].tolist() == kept
+    # A result of an offer that no file has stays a fault, with its own line.
+    columns["request_id"] = {"expression": "CASE WHEN no = 'r7' THEN 'other' ELSE no END"}
+    with pytest.raises(
+        InvalidTable, match=r"'no': is not in the exposure table; got 'r7' \[outcome.request_id\] \(row 7,"
+    ):
+        map_tables(read_mapping(write(tmp_path, given, frame.assign(worth=2.0 * (frame.index == 8)))))
+
+
+def test_repeated_lines_are_refused_with_the_command_that_removes_them(tmp_path: Path) -> None:
+    frame = log()
+    with pytest.raises(InvalidTable, match=r"stands earlier already; got 'r3'(?s:.*)awk '!seen\[\$0\]\+\+' FILE > NEW"):
+        map_tables(read_mapping(write(tmp_path, description(), pd.concat([frame, frame.iloc[[3]]]))))
+
+
 def test_a_fault_names_the_users_own_file_column_and_rows(tmp_path: Path) -> None:
     frame = log().astype({"worth": object})
     frame.loc[[4, 9], "worth"] = "viel"
