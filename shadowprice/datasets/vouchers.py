@@ -307,8 +307,8 @@ def read(
     No pickle is loaded; ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3.
 
     A session without ``expires_at`` expires ``label_days`` after its collection. Where no session has a label, those
-    that expired before the last collection or redemption have one: 1 where they were redeemed, else 0. Without ``test_from``
-    the test has the newest fifth of the sessions. Both are options of the mapping's ``split`` too.
+    that expired before the last collection or redemption have one: 1 where they were redeemed, else 0. Without
+    ``test_from`` the test has the newest fifth of the sessions. Both are options of the mapping's ``split`` too.
 
     Raises:
         NotFound: there is no such folder or mapping.

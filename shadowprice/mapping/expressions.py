@@ -1,5 +1,6 @@
 """SQL that a mapping holds: expressions over the columns of a source, and queries of a database; nothing else runs."""
 
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from shadowprice.errors import InvalidInput
 
 MOST_BRACKETS = 1000
 """Opening brackets of an expression or a query at most."""
+_ROUNDS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|DECIMAL")
 _SIGNS = re.compile(r"(?:[-+~@!]\s*){100}")
 _CLASSES = frozenset(
     (
@@ -50,6 +52,49 @@ def columns_of(db: duckdb.DuckDBPyConnection, expression: str, place: str) -> se
     own = {name for function in lambdas for part in _parts(function) for name in part.get("column_names", ())}
     read = {part["column_names"][0] for part in parts if part["class"] == "COLUMN_REF"}
     return read - own
+
+
+def refuse_rounded(db: duckdb.DuckDBPyConnection, expression: str, relation: str, place: str) -> None:
+    """Refuse an expression that compares a text with a number.
+
+    SQL rounds the text to the decimals of the number: of probabilities in a CSV file, ``p <> 1`` drops 0.5.
+
+    Args:
+        db: with the relation.
+        expression: SQL of one value over its columns.
+        relation: name of a table, as SQL.
+        place: of the expression, for messages.
+
+    Raises:
+        InvalidInput: with what to write instead.
+    """
+    statement = _statement(db, f"SELECT {expression}", place)
+    for part in _parts(statement["node"]["select_list"]):
+        types = [_type_of(db, statement, operand, relation) for operand in _compared(part)]
+        if "VARCHAR" in types and any(map(_ROUNDS.match, types)):
+            reason = "compares a text with a number: write CAST(column AS DOUBLE), or the number in quotes"
+            raise InvalidInput(reason, field=place)
+
+
+def _compared(part: dict[str, Any]) -> list[Any]:
+    """Return the expressions that another one compares with each other."""
+    if part["class"] == "COMPARISON":
+        return [part["left"], part["right"]]
+    if str(part.get("function_name", "")).lower() == "nullif":
+        return [argument["expression"] for argument in part["arguments"]]
+    return list(part["children"]) if part["type"] in ("COMPARE_IN", "COMPARE_NOT_IN") else []
+
+
+def _type_of(db: duckdb.DuckDBPyConnection, statement: dict[str, Any], expression: Any, relation: str) -> str:
+    """Return the type of a part of a statement; empty where it has none, as within a lambda."""
+    node = statement["node"] | {"select_list": [expression]}
+    whole = json.dumps({"error": False, "statements": [statement | {"node": node}]})
+    try:
+        ((text,),) = db.execute("SELECT json_deserialize_sql(?)", [whole]).fetchall()
+        ((_, found, *_),) = db.execute(f"DESCRIBE {text} FROM {relation}").fetchall()
+    except duckdb.Error:
+        return ""
+    return str(found)
 
 
 def check_query(db: duckdb.DuckDBPyConnection, query: str, place: str) -> None:

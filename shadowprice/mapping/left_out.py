@@ -38,7 +38,7 @@ def leave_out(
             if not (entry.where and key in entry.columns):
                 continue
             named = column_sql(db, entry.columns[key], key, TEXT, own.get(entry.source.name), mapping)
-            left = f"SELECT {named} FROM {table_of(entry.source)} WHERE ({entry.where}) IS NOT TRUE"
+            left = f"SELECT {named} FROM {table_of(entry.source)} WHERE ({entry.where}\n) IS NOT TRUE"
             for part, name in referring:
                 if name in part.columns:
                     gone = f"SELECT * FROM ({left}{kept}) AS t(key) WHERE key IS NOT NULL"

@@ -20,7 +20,7 @@ from shadowprice.mapping.description import (
     Mapping,
     Table,
 )
-from shadowprice.mapping.expressions import columns_of
+from shadowprice.mapping.expressions import columns_of, refuse_rounded
 from shadowprice.mapping.left_out import leave_out
 from shadowprice.mapping.opened import ROW, Opened, Part, quoted
 from shadowprice.mapping.orders import ordered
@@ -122,13 +122,22 @@ def _mapped(
             raise InvalidInput(error.reason, field=f"{place}.columns.{name}") from error
     relation = table_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
     selected = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in sql.items())
+    expressions = {f"columns.{name}": column.expression for name, column in columns.items()}
+    for field, text in {**expressions, "where": given.where}.items():
+        if text:
+            refuse_rounded(db, text, relation, f"{place}.{field}")
     where = f" WHERE {given.where}" if given.where else ""
     rows = quoted(f"mapped_{table}_{number}")
     try:
         # Kept, because several tables follow from these rows, and the times of a million take a second.
         db.execute(f"CREATE TABLE {rows} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-        raise InvalidInput(f"is not SQL over {given.source.label}: {error}", field=place) from error
+        hint = (
+            "\nCells of a CSV file are texts: write CAST(column AS DOUBLE) for a number."
+            if "VARCHAR" in str(error)
+            else ""
+        )
+        raise InvalidInput(f"is not SQL over {given.source.label}: {error}{hint}", field=place) from error
     except duckdb.Error as error:
         raise disk_full(error) or InvalidInput(f"cannot be read: {error}", field=given.source.label) from error
     names = tuple(sql)

@@ -15,7 +15,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping.columns import column_sql
 from shadowprice.mapping.description import LINES, Column, Mapping, column_of, source_of
 from shadowprice.mapping.document import read_yaml
-from shadowprice.mapping.expressions import columns_of
+from shadowprice.mapping.expressions import columns_of, refuse_rounded
 from shadowprice.mapping.faults import Lines
 from shadowprice.mapping.keys import Kinds, Unit, currency_code, reject_unknown, time_zone
 from shadowprice.mapping.opened import ROW, Opened, literal, quoted
@@ -88,6 +88,9 @@ def read_redemptions(file: Path, mapping: Path) -> Redemptions:
         for place, text in texts.items():
             read |= columns_of(db, text, place) if text else set()
         opened = open_sources(db, file.parent, [source], {source.name: read}, outside=True)[source.name]
+        for place, text in texts.items():
+            if text:
+                refuse_rounded(db, text, table_of(opened.source), place)
         frame = _queried(db, described, columns, where, opened)
     lines = _checked(frame, columns, opened, described.currency)
     coded = lines["code"].notna()

@@ -167,6 +167,30 @@ def test_results_of_offers_that_are_left_out_are_left_out_too(tmp_path: Path) ->
         map_tables(read_mapping(write(tmp_path, given, frame.assign(worth=2.0 * (frame.index == 8)))))
 
 
+@pytest.mark.parametrize(
+    ("text", "rounds"),
+    [
+        *(("worth <> 1", True), ("worth NOT IN (2.5, 1250)", True), ("nullif(trim(worth), 1) IS NULL", True)),
+        *(("CASE worth WHEN 2.5 THEN true END", True), ("worth IS DISTINCT FROM 1 + 1", True)),
+        *(("CAST(worth AS DOUBLE) <> 1", False), ("worth <> '2.5'", False), ("length(worth) = 3", False)),
+        ("list_filter([1], lambda x: x = 1) = [1]", False),
+    ],
+)
+def test_a_text_is_not_compared_with_a_number(text: str, rounds: bool, tmp_path: Path) -> None:
+    """DuckDB rounds '0.5' to 1 where it is compared with the number 1."""
+    given = description()
+    given["tables"]["exposure"]["where"] = text
+    mapping = read_mapping(write(tmp_path, given))
+    if rounds:
+        with pytest.raises(InvalidInput, match=r"exposure.where: compares a text with a number: write CAST"):
+            map_tables(mapping)
+        return
+    assert len(map_tables(mapping).exposure)
+    given["tables"]["exposure"]["where"] = "coalesce(worth, 1) IS NOT NULL"
+    with pytest.raises(InvalidInput, match=r"Cells of a CSV file are texts: write CAST\(column AS DOUBLE\)"):
+        map_tables(read_mapping(write(tmp_path, given)))
+
+
 def test_repeated_lines_are_refused_with_the_command_that_removes_them(tmp_path: Path) -> None:
     frame = log()
     with pytest.raises(InvalidTable, match=r"stands earlier already; got 'r3'(?s:.*)awk '!seen\[\$0\]\+\+' FILE > NEW"):
