@@ -31,7 +31,8 @@ class Rows:
     propensity  (N,), probability of the level given
     account     (N,), code of the cluster of the account, else of the account
     partner     (N,), code of the partner named, else of the account's main partner; None where there is one at most
-    weight      (N,), balancing weight that training gave the row, None where rows have none
+    weight      (N,), balancing weight that training fitted to the row, None where rows have none or they are those of
+        ``propensity``
     clustered   whether accounts have clusters
     """
 
@@ -75,16 +76,18 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     with tables.connect(threads=1) as db:
         fetched = db.sql(query).fetchnumpy()
     columns = {name: np.ma.getdata(column) for name, column in fetched.items()}
-    partner = columns["partner"].astype(np.int64)
+    partner, level = columns["partner"].astype(np.int64), columns["level"].astype(np.int64)
+    propensity = columns["propensity"].astype(np.float64)
+    fitted = weighted and not _known(columns["weight"], level, propensity)
     return Rows(
         row=columns[ROW].astype(np.int64),
-        level=columns["level"].astype(np.int64),
+        level=level,
         response=columns["response"].astype(np.float64),
         cost=columns["cost"].astype(np.float64),
-        propensity=columns["propensity"].astype(np.float64),
+        propensity=propensity,
         account=columns["account"].astype(np.int64),
         partner=partner if partner.max(initial=0) > 0 else None,
-        weight=columns["weight"].astype(np.float64) if weighted else None,
+        weight=columns["weight"].astype(np.float64) if fitted else None,
         clustered=clustered,
     )
 
@@ -108,6 +111,15 @@ def drawn_by(tables: Tables, side: Side) -> str:
                 if offers < values == pairs and 2 * values <= accounts == once:
                     return name.strip('"')
     return ""
+
+
+def _known(weight: Array, level: NDArray[np.int64], propensity: Array) -> bool:
+    """Return whether the weights of each level are inverse to the logged propensities; the largest may be cut."""
+    whole, product = weight < weight.max(initial=0.0), pd.Series(weight * propensity)
+    of_level = product[whole].groupby(level[whole])
+    most = of_level.max()
+    uncut = pd.Series(level).map(most).fillna(np.inf)
+    return bool((most - of_level.min() <= 1e-9 * most).all() and (product <= uncut * (1 + 1e-9)).all())
 
 
 def read_features(tables: Tables, side: Side) -> pd.DataFrame:

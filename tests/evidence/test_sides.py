@@ -11,8 +11,9 @@ from shadowprice.datasets import load
 from shadowprice.evaluation.uplift.evidence import SideEvidence
 from shadowprice.evidence.rows import read_features, read_rows
 from shadowprice.evidence.sides import evidence_of
+from shadowprice.learning.propensity import Weighting, weigh
 from shadowprice.storage import from_json, to_json
-from shadowprice.tables import Tables, campaign_from_tables
+from shadowprice.tables import Tables, campaign_from_tables, labeled
 
 USD = Currency()
 
@@ -178,6 +179,23 @@ def test_balancing_weights_of_the_training_set_take_the_place_of_propensities(ma
     plain = pd.DataFrame({"request_id": tables.exposure["request_id"]})
     plain.to_parquet(rows)
     assert not evidence(tables, rows={"customer": rows}).weighted
+
+
+def test_weights_of_the_known_propensities_give_the_evidence_of_the_propensities(tmp_path: Path) -> None:
+    drawn = load("promotion", seed=2, rows=12_000, features=(3,), levels=(0, 50, 100), bias=1.0)
+    rows = tmp_path / "rows-customer.parquet"
+    labels = labeled(drawn.tables, "customer")
+
+    def weighted(tables: Tables, how: Weighting) -> SideEvidence:
+        weights = weigh(labeled(tables, "customer"), 3, how)
+        assert weights is not None
+        labels[["request_id"]].assign(balancing_weight=weights.values).to_parquet(rows)
+        return evidence(tables, rows={"customer": rows})
+
+    assert weighted(drawn.tables, "known") == evidence(drawn.tables)
+    # Without a draw, weights of 1 / 1 identify nothing.
+    certain = drawn.tables.replaced(exposure=drawn.tables.exposure.assign(propensity=1.0))
+    assert weighted(certain, "known").verdict == "not identified"
 
 
 def test_levels_with_reasons_are_judged_within_their_cells_and_nothing_is_compared(make) -> None:
