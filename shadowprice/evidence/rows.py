@@ -1,7 +1,8 @@
 """Requests of one side with a final outcome, as arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ class Rows:
     level       (N,), index of the level given
     response    (N,), final response; cost (N,), minor units paid
     propensity  (N,), probability of the level given
+    at          (N,), instant of the decision, seconds since 1970
     account     (N,), code of the cluster of the account, else of the account
     partner     (N,), code of the partner named, else of the account's main partner; None where there is one at most
     weight      (N,), balancing weight that training fitted to the row, None where rows have none or they are those of
@@ -41,6 +43,7 @@ class Rows:
     response: Array
     cost: Array
     propensity: Array
+    at: Array
     account: NDArray[np.int64]
     partner: NDArray[np.int64] | None
     weight: Array | None
@@ -67,6 +70,7 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
         main AS (SELECT account_id, arg_max(partner_id, (paid, partner_id)) AS main FROM own GROUP BY account_id),
         labels AS (SELECT * FROM ({labels_query(tables, side)}))
         SELECT l.{ROW}, l.level, l.response, CAST(u.cost_paid AS DOUBLE) AS cost, l.propensity,
+            epoch(l.decided_at) AS at,
             dense_rank() OVER (ORDER BY {owner}) - 1 AS account,
             dense_rank() OVER (ORDER BY coalesce(l.partner_id, m.main, 'account ' || l.account_id)) - 1 AS partner,
             {f"w.{WEIGHT}" if weighted else "CAST(NULL AS DOUBLE)"} AS weight
@@ -85,6 +89,7 @@ def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
         response=columns["response"].astype(np.float64),
         cost=columns["cost"].astype(np.float64),
         propensity=propensity,
+        at=columns["at"].astype(np.float64),
         account=columns["account"].astype(np.int64),
         partner=partner if partner.max(initial=0) > 0 else None,
         weight=columns["weight"].astype(np.float64) if fitted else None,
@@ -111,6 +116,25 @@ def drawn_by(tables: Tables, side: Side) -> str:
                 if offers < values == pairs and 2 * values <= accounts == once:
                     return name.strip('"')
     return ""
+
+
+def at_all_levels(rows: Rows) -> Rows:
+    """Return the requests from the first of the level that began last to the last of the one that ended first."""
+    bounds = pd.Series(rows.at).groupby(rows.level).agg(["min", "max"])
+    kept = (rows.at >= bounds["min"].max()) & (rows.at <= bounds["max"].min())
+    arrays: dict[str, Any] = {field.name: getattr(rows, field.name) for field in fields(rows)}
+    return replace(rows, **{name: array[kept] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+
+
+def time_of_draw(rows: Rows) -> "pd.Series[float]":
+    """Return the instant at which the level of each request was drawn, by its row of the exposure.
+
+    Where every account keeps its level, that is its first request: how soon it asks again may follow from the level.
+    """
+    at = pd.Series(rows.at, index=rows.row)
+    of_account = pd.Series(rows.level).groupby(rows.account)
+    keeps = bool((of_account.min() == of_account.max()).all())
+    return at.groupby(rows.account).transform("min") if keeps else at
 
 
 def _known(weight: Array, level: NDArray[np.int64], propensity: Array) -> bool:

@@ -6,6 +6,8 @@ from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.evidence import ERROR, LevelEvidence, SideEvidence
 
+TIME = "x_time of the draw"
+"""Column with the instant of the draw among the features whose means are compared."""
 IMBALANCE = 0.001
 """p-value of the balance of a trial from which the accounts of its levels were not alike."""
 
@@ -48,6 +50,13 @@ def figures(found: SideEvidence, currency: Currency) -> str:
 
 
 def _drawn(found: SideEvidence) -> str:
+    if found.balance is not None and found.unlike and found.balance.worst == TIME.removeprefix("x_"):
+        return (
+            "Not identified: the levels were drawn at other times (by "
+            f"{abs(found.balance.difference):.2f} standard deviations), so the difference between levels may be that "
+            "of the times. Give as the propensity the probability with which each row got its level at its time, or "
+            "leave out the times at which a level was not drawn."
+        )
     if not found.drawn:
         return (
             "Not identified: every request has a propensity of 1, so no level was drawn at random. The difference "

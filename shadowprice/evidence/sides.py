@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ from shadowprice.evaluation.uplift.comparisons import side_evidence
 from shadowprice.evaluation.uplift.evidence import SideEvidence, Verdict
 from shadowprice.evaluation.uplift.shares import shares
 from shadowprice.evaluation.uplift.slope import Slope
-from shadowprice.evidence.rows import Rows, drawn_by, read_features, read_rows
-from shadowprice.evidence.sentences import claim, figures
+from shadowprice.evidence.rows import Rows, at_all_levels, drawn_by, read_features, read_rows, time_of_draw
+from shadowprice.evidence.sentences import TIME, claim, figures
 from shadowprice.learning.identification import slope_within_cells
 from shadowprice.tables import Tables, labeled
 
@@ -120,6 +121,7 @@ def evidence_of(
         read = read_rows(tables, side, (rows or {}).get(side))
         if read.level.size == 0:
             continue
+        whole, read = read, _drawn_together(read, len(terms.levels))
         one = _side(tables, side, terms, read, reasons, currency)
         if reasons:
             frame = labeled(tables, side)
@@ -131,8 +133,27 @@ def evidence_of(
         group = drawn_by(tables, side) if one.drawn and not read.clustered else ""
         one = replace(one, unit="clusters" if read.clustered else "accounts", drawn_by=group)
         claimed = claim(one, currency, reasons, fitted=read.weight is not None)
+        if read is not whole:
+            first, last = (datetime.fromtimestamp(at, UTC) for at in (read.at.min(), read.at.max()))
+            claimed += (
+                f" Every level was drawn from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC alone: this is from "
+                f"{read.at.size:,} of {whole.at.size:,} requests. Keep only those for a model too (`where` of a "
+                "mapping)."
+            )
         evidence.append(replace(one, claim=claimed, figures="" if reasons else figures(one, currency)))
     return tuple(evidence)
+
+
+def _drawn_together(read: Rows, levels: int) -> Rows:
+    """Return the requests from the time at which all levels were drawn, where a level was drawn at a part of the times.
+
+    Its mean would else be compared with means of other times. All rows are returned where this does not mend it.
+    """
+    if read.weight is not None or not shares(read.level, read.propensity, levels, read.account).partial:
+        return read
+    together = at_all_levels(read)
+    mended = together.at.size > 1 and not shares(together.level, together.propensity, levels, together.account).partial
+    return together if mended else read
 
 
 def _side(
@@ -169,9 +190,10 @@ def _side(
 
 
 def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, levels: int) -> Balance | None:
+    """Compare the features of the accounts, and the times of the draws, between levels."""
     features = read_features(tables, side)
-    if features.empty:
-        return None
+    own = len(features.columns)
+    features = features.assign(**{TIME: time_of_draw(read).reindex(features.index)})
     place = pd.Index(read.row).get_indexer(features.index)
     features, place = features[place >= 0], place[place >= 0]
     means = LevelMeans(
@@ -181,7 +203,9 @@ def _balance(tables: Tables, side: Side, read: Rows, weight: Array | None, level
         account=read.account[place],
         partner=None if read.partner is None else read.partner[place],
     )
-    return balance(means, features, int(np.unique(read.account[place]).size))
+    found = balance(means, features, int(np.unique(read.account[place]).size))
+    # Times alone are of interest where they differ.
+    return replace(found, features=own) if found is not None and (own or found.unlike) else None
 
 
 def _within_cells(found: SideEvidence, slope: Slope | None) -> SideEvidence:

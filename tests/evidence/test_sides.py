@@ -1,6 +1,7 @@
 """Evidence read from tables: the figures of the files, weights, clusters and the sentence."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from shadowprice.storage import from_json, to_json
 from shadowprice.tables import Tables, campaign_from_tables, labeled
 
 USD = Currency()
+DAY = pd.Timestamp("2026-03-02", tz="UTC")
 
 
 def evidence(tables: Tables, **more: object) -> SideEvidence:
@@ -196,6 +198,45 @@ def test_weights_of_the_known_propensities_give_the_evidence_of_the_propensities
     # Without a draw, weights of 1 / 1 identify nothing.
     certain = drawn.tables.replaced(exposure=drawn.tables.exposure.assign(propensity=1.0))
     assert weighted(certain, "known").verdict == "not identified"
+
+
+def switched_off(make: Any) -> tuple[Tables, float]:
+    """A trial whose largest level was drawn in the first half alone, when everybody responded more; and its effect."""
+    random, n = np.random.default_rng(4), 8000
+    _, drawn = make("gift", accounts=n)
+    early = np.arange(n) < n // 2
+    level = np.where(early, random.integers(0, 3, n), random.integers(0, 2, n))
+    rate = np.array([0.1, 0.15, 0.2])[level] + 0.25 * early
+    tables = drawn.replaced(
+        offer=drawn.offer[:3],
+        exposure=drawn.exposure.assign(
+            offer_id=np.array(["o0", "o100", "o200"])[level],
+            propensity=np.where(early, 1 / 3, 1 / 2),
+            decided_at=DAY + pd.to_timedelta(np.arange(n), unit="min"),
+        ),
+        outcome=drawn.outcome.assign(
+            observed_at=DAY + pd.Timedelta(days=40), redeemed=(random.random(n) < rate).astype(int)
+        ),
+    )
+    return tables, 0.1
+
+
+def test_a_level_that_was_switched_off_is_compared_with_the_others_of_its_time(make) -> None:
+    tables, effect = switched_off(make)
+    found = evidence(tables)
+    top = found.levels[2].difference
+    assert top is not None
+    assert top.low < effect < top.high < 0.15
+    assert found.verdict == "identified"
+    assert found.rows == pytest.approx(4000, abs=10)
+    assert "from 2026-03-02 00:0" in found.sentence
+    assert "of 8,000 requests. Keep only those" in found.sentence
+    # Shares of the whole log for everybody hide the switch, and the log identifies nothing.
+    share = tables.exposure["offer_id"].value_counts(normalize=True)
+    constant = tables.replaced(exposure=tables.exposure.assign(propensity=tables.exposure["offer_id"].map(share)))
+    hidden = evidence(constant)
+    assert hidden.verdict == "not identified"
+    assert "the levels were drawn at other times" in hidden.sentence
 
 
 def test_levels_with_reasons_are_judged_within_their_cells_and_nothing_is_compared(make) -> None:
