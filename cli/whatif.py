@@ -155,9 +155,10 @@ def show(found: dict[str, Any], campaign: Campaign, console: Console) -> None:
     price = found["asked"]["price"]["value"]
     if campaign.in_money and price is not None:
         console.print(f"{return_sentence(campaign, price)} at the budget asked for.", soft_wrap=True, markup=False)
-    if (believed := found["asked"].get("believed")) is not None:
-        for line in _doubts(believed, campaign, currency):
-            console.print(line, soft_wrap=True, markup=False, highlight=False)
+    believed = found["asked"].get("believed")
+    doubts = ["These are predictions of the model, without the errors of its curves."]
+    for line in doubts if believed is None else _doubts(believed, campaign, currency):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _doubts(believed: dict[str, Any], campaign: Campaign, currency: Currency) -> Iterator[str]:
@@ -202,8 +203,10 @@ def _add(table: Table, name: str, answer: dict[str, Any], currency: Currency, fa
     spend, added, price = (answer[key] for key in ("spend", "added", "price"))
     bounds = {name: None if bound is None else factor * bound for name, bound in added.items()}
     cell = f"{bounds['value']:,.5g}"
-    if None not in bounds.values():
-        cell += f" [{bounds['low']:,.5g}, {bounds['high']:,.5g}]"
+    # On all accounts there is no error of a sample.
+    low, high = bounds["low"], bounds["high"]
+    if low is not None and high is not None and low < high:
+        cell += f" [{low:,.5g}, {high:,.5g}]"
     table.add_row(name, budget, currency.write(spend["value"]), cell, f"{factor * currency.unit * price['value']:.4g}")
 
 

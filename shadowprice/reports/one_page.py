@@ -79,6 +79,13 @@ def worth_it(data: ReportData) -> Answer:
     plans = " ".join(
         f"A trial that would tell: {open_question.plan}" for open_question in open_questions if open_question.plan
     )
+    compared = (
+        next((check for check in data.gate.checks if check.rule.startswith("value ")), None) if data.gate else None
+    )
+    if compared is not None and not (data.worth or data.evidence or data.refused or "worth" in data.absent):
+        # Vouchers and deliveries have no levels of one incentive: the gate compares them with what they replace.
+        word = "Yes, compared with what it replaces" if compared.passed else "Unknown"
+        return Answer(word, f"Of rows that the model had not learned from, {compared.rule}: {compared.found}.")
     if data.worth is None or "worth" in data.absent:
         reason = data.absent.get("worth") or "the trial does not show what incentives bring"
         sentence = f"{reason[:1].upper()}{reason[1:]}. {plans}".replace("..", ".").strip()

@@ -1,6 +1,7 @@
 """``shadowprice whatif`` and ``plan`` print what the jobs answer."""
 
 import json
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -65,6 +66,11 @@ def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.Captur
     assert "Asked: a budget of $3,000.00, 2 times the campaign's." in shown
     for words in ("current", "asked", "$1,500.00", "$3,000.00", " 50% ", " 200% ", "λ per $1"):
         assert words in shown
+    # An answer on all accounts has no interval of a sample, and the errors of the curves are not in it.
+    assert command.main(["whatif", str(asked), "--budget", "$3,000.00", "--rows", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\[[0-9.,]+, [0-9.,]+\]", shown.split("Added value:")[0]) is None
+    assert "predictions of the model, without the errors of its curves" in shown or "With the errors" in shown
 
 
 def test_the_budget_for_a_return_is_asked_for_by_the_return(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.evaluation.policy.gate import Check, GateResult
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.headline import headline
@@ -49,6 +50,18 @@ def test_it_is_unknown_where_nothing_is_identified_and_the_trial_that_would_tell
     assert "does not identify" in answer.why
     assert "A trial that would tell: shadowprice plan RUN" in answer.why
     assert budgets(dataclasses.replace(example, absent=absent)) == []
+
+
+@pytest.mark.parametrize(("passed", "word"), [(True, "Yes, compared with what it replaces"), (False, "Unknown")])
+def test_without_levels_of_an_incentive_the_answer_is_what_the_gate_compared(example, passed, word):
+    rule = "value of the plan on held-out deliveries above that of random eligible placing by its lower bound"
+    checks = (Check("campaign", rule, "$0.17 [$0.04, $0.29] an account", passed, required=False),)
+    bare = dataclasses.replace(example, worth=None, absent={}, evidence=(), gate=GateResult(True, checks))
+    answer = worth_it(bare)
+    assert answer.word == word
+    assert answer.why == f"Of rows that the model had not learned from, {rule}: $0.17 [$0.04, $0.29] an account."
+    refused = dataclasses.replace(bare, gate=GateResult(False, checks))
+    assert worth_it(refused).word == "Unknown"
 
 
 @pytest.mark.parametrize(("lowest", "word"), [((-5.0, 9.0), "Unknown"), ((-9.0, -1.0), "No"), ((1.0, 9.0), "Yes")])
