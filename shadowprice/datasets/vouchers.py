@@ -316,10 +316,12 @@ def read(
         InvalidInput: ``test_from`` is no time with a zone, ``label_days`` is negative, or nothing shows redemptions.
     """
     split: Mapping[str, Any] = {}
+    zone = ""
     about: dict[str, Any] = {"notes": {"source": "a folder of session tables"}}
     if Path(data).is_file():
         mapping = read_mapping(data)
         tables, campaign = map_sessions(mapping, outside=outside)
+        zone = mapping.timezone
         notes = {"source": f"the files of {Path(data).name}"}
         split, about = mapping.split, {"notes": notes, "campaign": campaign, "currency": mapping.currency}
     else:
@@ -328,6 +330,9 @@ def read(
     require(days >= 0, "label_days", "must not be negative")
     session = tables.session
     require(not session.empty, "session", "has no row; add the vouchers that were collected")
+    if zone:
+        day = session["collected_at"].max().tz_convert(zone).normalize()
+        about["campaign"] = {"starts_at": (day + pd.DateOffset(days=1)).to_pydatetime(), **about["campaign"]}
     tables = replace(tables, session=_with_results(session, days))
     newest = session["collected_at"].sort_values().iloc[round((1 - TEST_SHARE) * (len(session) - 1))]
     given = test_from or split.get("test_from")

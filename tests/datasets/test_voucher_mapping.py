@@ -48,7 +48,11 @@ def test_a_companys_files_are_the_sessions_they_were_written_from(company: Path,
     tables = generate(seed=3, sessions=SESSIONS).tables
     found = load("vouchers", str(company))
     write_tables(tables, tmp_path / "folder")
-    wanted = load("vouchers", str(tmp_path / "folder"), budget=208_000, requests=2000, campaign="fruehling")
+    named = {"budget": 208_000, "requests": 2000, "campaign": "fruehling"}
+    # A day begins at midnight where the shop is.
+    newest = tables.session["collected_at"].max().tz_convert("Europe/Berlin")
+    starts_at = f"{(newest + pd.Timedelta(days=1)).date()}T00:00:00{newest.strftime('%z')}"
+    wanted = load("vouchers", str(tmp_path / "folder"), **named, starts_at=starts_at)
     assert found.sessions is not None
     assert wanted.sessions is not None
     session, own = found.sessions.session, wanted.sessions.session.drop(columns="campaign")
