@@ -139,6 +139,8 @@ def _in_own_words(
         hints.append(
             "Numbers with other signs need `decimal` or `thousands` of the source, and amounts their `currency`."
         )
+    if empty := next((problem.column for problem in own if "must not be empty" in problem.reason), None):
+        hints.append(f"Rows without a value are left out by `where` of the table, such as {quoted(empty)} IS NOT NULL.")
     if any("stands earlier already" in problem.reason for problem in own):
         hints.append("Where whole lines are copies, `awk '!seen[$0]++' FILE > NEW` keeps the first of each.")
     if any("the same side and snapshot_ts" in problem.reason for problem in own):

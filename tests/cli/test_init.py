@@ -86,6 +86,39 @@ def test_other_names_types_and_times_are_found(tmp_path: Path, capsys: pytest.Ca
     assert shares.first().to_numpy() == pytest.approx(counted.to_numpy())
 
 
+def test_copies_of_rows_and_accounts_that_stand_twice_are_named_and_their_keys_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(3)
+    people = pd.DataFrame({"cliente": [f"{k:06d}" for k in range(300)], "region": ["Norte", "Sur", "Sur"] * 100})
+    offers = pd.DataFrame(
+        {
+            "oferta": [f"F{k}" for k in range(900)],
+            "cliente": random.choice(people["cliente"], 900),
+            "region": random.choice(["Norte", "Sur"], 900),
+            "enviado": pd.date_range("2026-03-01 09:00", periods=900, freq="7min").strftime("%d/%m/%Y %H:%M"),
+            "cupon": random.choice(["0,00", "2,50", "5,00"], 900),
+            "pedido": random.choice(["si", "no"], 900, p=[0.6, 0.4]),
+        }
+    )
+    pd.concat([people, people.head(3).assign(region="Este")]).to_csv(tmp_path / "clientes.csv", sep=";", index=False)
+    pd.concat([offers, offers.iloc[[4, 9]]]).to_csv(tmp_path / "ofertas.csv", sep=";", index=False)
+    files = ["--trials", str(tmp_path / "ofertas.csv"), "--customers", str(tmp_path / "clientes.csv")]
+    assert command.main(["init", str(tmp_path), *files, "--currency", "EUR"]) == 0
+    text = (tmp_path / "mapping.yaml").read_text()
+    assert "CHECK: 2 rows are copies of earlier ones: remove them unless each counts" in text
+    assert "request_id: oferta # no two rows have the same value" in text
+    assert "account_id: cliente # CHECK: several rows have the same value: keep one of each" in text
+    # A column that says yes is the result before one that has two values.
+    assert "redeemed: {column: pedido, values: {si: 1, no: 0}}" in text
+    capsys.readouterr()
+    assert command.main(["check", str(tmp_path / "mapping.yaml")]) == 1
+    faults = capsys.readouterr().err
+    assert "(2 rows, first: 900, 901; lines 902, 903)" in faults
+    assert "awk '!seen[$0]++' FILE > NEW" in faults
+    assert "Keep one row of each account and time" in faults
+
+
 def test_results_in_a_file_of_their_own_are_joined(tmp_path: Path) -> None:
     wanted = write_english(tmp_path)
     paid = wanted.set_index("request_id").sort_index()["cost_paid"]

@@ -125,6 +125,12 @@ def flag(cells: Cells, check: bool) -> Proposed:
     return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or not known)
 
 
+def says_yes(cells: Cells) -> bool:
+    """Return whether one of a column's values means yes, and another one does not."""
+    yes = sum(_meant(word) in YES for word in cells.values)
+    return 0 < yes < len(cells.values)
+
+
 def has_two_values(cells: Cells) -> bool:
     """Return whether a column has two values, whatever their case: TRUE, true and false are two."""
     return cells.kind != "time" and len(set(map(_meant, cells.values))) == 2

@@ -43,7 +43,7 @@ class Cells:
 
     name     of the user's column
     kind     a time, a number or a text
-    unique   whether no two rows have the same value
+    unique   whether no two rows have the same value, apart from copies of whole rows
     full     whether no cell of the sample is unknown
     whole    whether a number has no decimals
     currency sign or code that stands beside the numbers; empty where there is none
@@ -137,8 +137,12 @@ def _profile(db: duckdb.DuckDBPyConnection, folder: Path, opened: Opened, doubt:
         doubt = f"{doubt}; {read}" if doubt else read
     where = os.path.relpath(file.resolve(), folder.resolve())
     source = replace(opened.source, file=where, null=tuple(null), decimal=signs.decimal, thousands=signs.thousands)
+    different = sample.group_by(sample.column_names).aggregate([]).num_rows
+    if copies := sample.num_rows - different:
+        repeated = f"{copies:,} rows are copies of earlier ones: remove them unless each counts"
+        doubt = f"{doubt}; {repeated}" if doubt else repeated
     columns = [
-        _cells(db, opened, name, values, sample.num_rows, source, signs)
+        _cells(db, opened, name, values, (sample.num_rows, different), source, signs)
         for name, values in zip(names, known, strict=True)
     ]
     unread = [name or "a column without a name" for name in dict.fromkeys(opened.names) if name not in names]
@@ -157,16 +161,19 @@ def _cells(
     opened: Opened,
     name: str,
     values: Mapping[str, int],
-    rows: int,
+    rows: tuple[int, int],
     source: Source,
     signs: Signs,
 ) -> Cells:
+    """Describe a column; ``rows`` are those of the sample, and the different ones among them."""
     known = sum(values.values())
     table, column = table_of(source), opened.sql(name)
-    unique = len(values) == rows
+    unique = len(values) == rows[1]
     if unique:
-        ((unique,),) = db.execute(f"SELECT count(DISTINCT {column}) = count(*) FROM {table}").fetchall()
-    alike: dict[str, Any] = {"name": name, "unique": unique, "full": known == rows}
+        every = f"SELECT DISTINCT * EXCLUDE ({quoted(ROW)}) FROM {table}" if rows[0] > rows[1] else f"FROM {table}"
+        different = f"(SELECT count(*) FROM ({every}))"
+        ((unique,),) = db.execute(f"SELECT count(DISTINCT {column}) = {different} FROM {table}").fetchall()
+    alike: dict[str, Any] = {"name": name, "unique": unique, "full": known == rows[0]}
     listed = values if len(values) <= MOST_VALUES else {}
     text = _text(opened, name, source.null)
     if not values:

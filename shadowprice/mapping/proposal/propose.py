@@ -136,8 +136,11 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
 
 def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool) -> Part:
     columns: dict[str, Proposed] = {}
-    if key:
+    if key and rows.cells(key).unique:
         columns["account_id"] = Proposed(own=key, reason="no two rows have the same value")
+    elif key:
+        reason = "several rows have the same value: keep one of each, or map snapshot_ts to their own times"
+        columns["account_id"] = Proposed(own=key, reason=reason, check=True)
     if not alone:
         columns["side"] = Proposed(keys={"constant": side})
     columns["snapshot_ts"] = Proposed(
@@ -158,10 +161,13 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 
 
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
-    """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
+    """Return the column of a file of accounts that the trials refer to, one that no two rows share before others."""
     unique = [column.name for column in rows.columns if names_rows(column)]
-    named = [candidate for candidate in unique if refers(db, rows, candidate, trials, trials.columns)]
-    return next(iter([*named, *unique]), "")
+    many = [column for column in rows.columns if not column.values and (column.kind == "text" or column.whole)]
+    for candidate in [*unique, *(column.name for column in many if column.name not in unique)]:
+        if refers(db, rows, candidate, trials, trials.columns):
+            return candidate
+    return next(iter(unique), "")
 
 
 def _window(made: Part) -> tuple[date, date]:

@@ -15,6 +15,7 @@ from shadowprice.mapping.proposal.guesses import (
     hinted,
     named,
     names_rows,
+    says_yes,
     time_keys,
     time_reason,
 )
@@ -46,6 +47,7 @@ KEPT = re.compile(r"\b(not?|nicht|kein\w*|non|sin|ohne)\b|partial|teil", re.I)
 def results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
     """Columns of an outcome; those that are used are removed from ``free``."""
     answers = named([column for column in free.values() if has_two_values(column)], "redeemed")
+    answers.sort(key=lambda column: not says_yes(column))
     known = [time for time in times if time.name in free]
     # A mark, such as x, stands where something was redeemed, and so does its time.
     marks = [column for column in free.values() if len(column.values) == 1 and hinted(column, "redeemed")]

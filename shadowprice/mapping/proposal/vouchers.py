@@ -17,7 +17,7 @@ from shadowprice.mapping.proposal.parts import Free, Part, Proposal, refers
 from shadowprice.mapping.proposal.profile import Profile, profiles
 from shadowprice.tables.database import empty_database
 
-ORDERED = ("order", "buy", "purchase", "kauf", "bestell")
+ORDERED = ("order", "buy", "purchase", "kauf", "bestell", "pedid", "compr", "achat", "command", "acquist")
 """Parts of words for an order among those for carts."""
 
 
