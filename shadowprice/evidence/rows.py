@@ -49,6 +49,11 @@ class Rows:
     weight: Array | None
     clustered: bool
 
+    def only(self, kept: NDArray[np.bool_]) -> "Rows":
+        """Return the rows of a mask (N,)."""
+        arrays: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: array[kept] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+
 
 def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:
     """Read the requests of a side that have a final outcome.
@@ -122,8 +127,7 @@ def at_all_levels(rows: Rows) -> Rows:
     """Return the requests from the first of the level that began last to the last of the one that ended first."""
     bounds = pd.Series(rows.at).groupby(rows.level).agg(["min", "max"])
     kept = (rows.at >= bounds["min"].max()) & (rows.at <= bounds["max"].min())
-    arrays: dict[str, Any] = {field.name: getattr(rows, field.name) for field in fields(rows)}
-    return replace(rows, **{name: array[kept] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+    return rows.only(kept)
 
 
 def time_of_draw(rows: Rows) -> "pd.Series[float]":

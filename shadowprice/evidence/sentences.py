@@ -28,7 +28,9 @@ def claim(found: SideEvidence, currency: Currency, confounders: Sequence[str] = 
         )
     if found.partial and not confounders:
         some = ", ".join(found.levels[j].written(currency) for j in found.partial)
-        parts.append(f"A part of the requests had no chance of {some}: those levels are seen on other requests.")
+        dropped = not any(found.levels[j].rows for j in found.partial)
+        seen = "the requests differ, so they are not compared" if dropped else "those levels are seen on other requests"
+        parts.append(f"A part of the requests had no chance of {some}: {seen}.")
     if found.balance is not None and found.balance.p_value < IMBALANCE and not found.unlike:
         parts.append(
             f"The accounts of the levels differed before the trial (most by {found.balance.worst}, "

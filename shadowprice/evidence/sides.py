@@ -173,8 +173,14 @@ def _side(
         planned = replace(planned, drawn=False, p_value=None)
     elif read.weight is not None:
         planned = replace(planned, drawn=True, p_value=None)
-    means = LevelMeans(read.level, levels, weight=weight, account=read.account, partner=read.partner)
     compared = _balance(tables, side, read, weight, levels) if planned.drawn else None
+    if weight is not None and planned.partial and compared is not None and compared.unlike:
+        # A level of some requests alone cannot be compared with the mean of all; the other levels can.
+        kept = ~np.isin(read.level, planned.partial)
+        if np.unique(read.level[kept]).size > 1:
+            read, weight = read.only(kept), weight[kept]
+            compared = _balance(tables, side, read, weight, levels)
+    means = LevelMeans(read.level, levels, weight=weight, account=read.account, partner=read.partner)
     evidence = side_evidence(
         side,
         np.asarray(terms.levels),

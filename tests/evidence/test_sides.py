@@ -239,6 +239,24 @@ def test_a_level_that_was_switched_off_is_compared_with_the_others_of_its_time(m
     assert "the levels were drawn at other times" in hidden.sentence
 
 
+def test_a_level_that_some_accounts_could_not_get_is_not_compared_where_they_differ(make) -> None:
+    tables, _ = switched_off(make)
+    early = tables.exposure["propensity"] < 0.4
+    moved = tables.exposure["decided_at"].to_numpy()[np.random.default_rng(1).permutation(len(early))]
+    apart = tables.replaced(
+        exposure=tables.exposure.assign(decided_at=pd.to_datetime(moved, utc=True)),
+        account=tables.account.assign(c_region=np.where(early, "north", "south")),
+    )
+    found = evidence(apart)
+    assert found.partial == (2,)
+    assert found.levels[2].difference is None
+    assert "had no chance of $2.00: the requests differ, so they are not compared." in found.sentence
+    middle = found.levels[1].difference
+    assert middle is not None
+    assert middle.low < 0.05 < middle.high
+    assert found.balance is None or found.balance.p_value > 0.001
+
+
 def test_levels_with_reasons_are_judged_within_their_cells_and_nothing_is_compared(make) -> None:
     _, tables = make(accounts=4000, effect=4.0)
     exposure = tables.exposure.assign(x_shop=(np.arange(4000) % 7).astype(float))
