@@ -170,14 +170,16 @@ def _solved(job: DecideJob, name: str, stage: Stages) -> tuple[AccountList, Orig
     coverage = solver.coverage(SideRequests(side, names.to_pylist()) for side, names in listed.account_id.items())
     money = _in_hand(job, solver, now)
     groups = read_groups(campaign, job.workspace)
-    accounts = AccountList(campaign, coverage, name, sides, money, now, groups)
+    accounts = AccountList(campaign, coverage, name, sides, money, now, groups, solver.spend)
     stage("solve the price")
     with executor_of(job.workers) as executor:
         # A second has one list; prices of the campaign's window have small numbers.
         record = accounts.solve(int(now.timestamp()), solver.model_version, executor)
     unknown = sum(int((~mine.known).sum()) for mine in sides.values())
     counts = {"repeated": listed.repeated, "unknown": unknown}
-    origin = Origin(name=name, record=record, by_hold=accounts.by_hold, asked=job.budget, **counts)
+    counts["judged"] = sum(own.rows for own in solver.spend.values())
+    ratio = accounts.ratio.low, accounts.ratio.high
+    origin = Origin(name=name, record=record, by_hold=accounts.by_hold, asked=job.budget, ratio=ratio, **counts)
     return accounts, origin, solver
 
 

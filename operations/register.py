@@ -40,7 +40,7 @@ from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.files import write_whole
-from shadowprice.learning.bundle import EMBEDDINGS, META, read_meta
+from shadowprice.learning.bundle import EMBEDDINGS, META, SPEND, read_meta
 from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.history import FILE as TRAFFIC
 from shadowprice.pacing.history import Traffic
@@ -94,7 +94,7 @@ def run(job: RegisterJob) -> str:
     job.check_publishing()
     model, workspace = job.model, job.workspace
     version = str(read_meta(model)["model_version"])
-    verdict, metrics = (None, {}) if job.evaluation is None else _judged(job.evaluation)
+    verdict, found = (None, {}) if job.evaluation is None else _judged(job.evaluation)
     if verdict is not None and not verdict.accepted:
         raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
     more: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def run(job: RegisterJob) -> str:
         refusal = None if job.refusal is None else _judged(job.refusal)[0]
         broken = () if refusal is None else refusal.reasons
         more["instead_of"] = {"model_version": str(read_meta(job.instead_of)["model_version"]), "broken": broken}
-    more |= {"evaluation": metrics} if metrics else {}
+    more |= found
     more |= {"pipeline_run": job.pipeline_run} if job.pipeline_run else {}
     require_space(workspace, space_of(model), job.name)
     _keep(model, workspace / VERSIONS / version, more)
@@ -157,16 +157,18 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
     write_whole(population / COLUMNS, json.dumps(columns_of))
 
 
-def _judged(evaluation: Path) -> tuple[GateResult | None, dict[str, float]]:
-    """Return the gate's verdict and the metrics in the JSON of an evaluation."""
+def _judged(evaluation: Path) -> tuple[GateResult | None, dict[str, Any]]:
+    """Return the gate's verdict, and the metrics and the spend of held-out rows in the JSON of an evaluation."""
     try:
         content = read_json(evaluation)
         gate = content["gate"]
         sides = [{name: side[name] for name in ("side", "metrics")} for side in content.get("sides", ())]
+        found = {SPEND: content[SPEND]} if content.get(SPEND) else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
     metrics = evaluation_metrics([from_json(SideReport, json.dumps(side)) for side in sides])
-    return None if gate is None else from_json(GateResult, json.dumps(gate)), metrics
+    found |= {"evaluation": metrics} if metrics else {}
+    return None if gate is None else from_json(GateResult, json.dumps(gate)), found
 
 
 def _keep(model: Path, place: Path, more: Mapping[str, Any]) -> None:

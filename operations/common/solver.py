@@ -30,7 +30,8 @@ from shadowprice.campaign import Side
 from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotFound
-from shadowprice.learning.bundle import read_meta
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
+from shadowprice.learning.bundle import SPEND, read_meta
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_side
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
@@ -82,6 +83,7 @@ class Solver:
         meta = read_meta(model)
         check_offers(self.campaign, meta)
         self.model_version = str(meta["model_version"])
+        self.spend = {side: HeldOutSpend.from_dict(own) for side, own in meta.get(SPEND, {}).items()}
         self.heads: Mapping[Side, Head] = load_heads(model)
         self._towers, self._encoders = load_towers(model), load_encoders(model)
         self._defaults = stored_defaults(self.heads, self._towers)

@@ -38,6 +38,8 @@ META = "model.json"
 """Manifest: version, files with their digests, figures of training and, once registered, the gate's verdict."""
 LONG_TERM = "long_term"
 """Key in it: figures of the surrogate index that amounts are."""
+SPEND = "spend"
+"""Field of the manifest with the spend of the model's policy by held-out rows, which its evaluation found."""
 POSTERIOR = "posterior"
 """Field of the manifest with the :class:`~shadowprice.responses.posterior.CurvePosterior` of each side."""
 ROWS = 1 << 16

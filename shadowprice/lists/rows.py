@@ -104,7 +104,7 @@ def rows_of(
         "code": _same("", n),
         "response": placed(own, 0.0),
         "value": placed(value, 0.0),
-        "expected_cost": placed(terms.cost(curves.response, curves.amounts)[level, columns], 0.0),
+        "expected_cost": placed(record.spend_ratio * terms.cost(curves.response, curves.amounts)[level, columns], 0.0),
         "propensity": placed(decided.decision.propensity, 1.0),
         "arm": arm,
         "reason": reasons,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend, solve_within, spend_ratio
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.groups import Groups
 from shadowprice.limits import GroupBudget
 from shadowprice.limits.coverage import Coverage, SideRequests
@@ -45,6 +48,7 @@ class AccountList:
         money: in hand.
         at: time of the decisions, UTC.
         groups: of accounts, which an experiment by clusters assigns.
+        spend: side → spend of the model's policy by held-out rows; of a side that is missing none is known.
 
     Exploration, arms, rules and caps are known before the price. The accounts that explore or are held out are taken
     off the money with the levels that they get, and the dual is solved over the others.
@@ -62,6 +66,7 @@ class AccountList:
         money: InHand,
         at: datetime,
         groups: Groups | None = None,
+        spend: Mapping[Side, HeldOutSpend] = MappingProxyType({}),
     ) -> None:
         if campaign.segments:
             raise InvalidInput("is a delivery: its plan is its list", field="campaign")
@@ -70,8 +75,10 @@ class AccountList:
                 raise InvalidInput("counts by the partner, and a list has no partners", field=f"limits.{limit}")
         self.campaign, self.name, self._sides, self._money, self._at = campaign, name, sides, money, at
         self._counted = counted_by_hold(campaign) if money.held else campaign
-        self._coverage, self._groups = coverage, groups
+        self._coverage, self._groups, self._spend = coverage, groups, spend
         self._lifted: Levels = {}
+        self.ratio = Estimate(1.0, 1.0, 1.0)
+        """Minor units paid per minor unit that the curves expect of the chosen levels, once solved."""
 
     @property
     def by_hold(self) -> bool:
@@ -88,58 +95,87 @@ class AccountList:
             NotCertified: the money does not pay for the accounts that explore or are held out, or for the cheapest
                 levels of the others, or gap or violation exceed the campaign's limits.
         """
-        campaign, money, begun = self._counted, self._money, datetime.now(UTC)
-        budgets, whole = campaign.group_budgets, campaign.budget.form == "total"
-        fixed = _Fixed(np.zeros(1 + len(budgets)))
+        campaign, begun = self._counted, datetime.now(UTC)
+        fixed = _Fixed(np.zeros(1 + len(campaign.group_budgets)))
         free = {side: mine for side in self._sides if (mine := self._free(side, fixed)).accounts}
-        left = money.left - float(fixed.taken[0])
-        if whole and left < 0:
-            raise NotCertified(
-                f"{money.left:.0f} minor units are left, and the accounts that explore or are held out take "
-                f"{fixed.taken[0]:.0f}; raise the budget, or lower exploration or a share"
-            )
-        rows = [
-            Row(budget.name, budget, money.of_budgets.get(budget.name, 0.0) - float(taken))
-            for budget, taken in zip(budgets, fixed.taken[1:], strict=True)
-        ]
-        prices, tie_share, spend = dict.fromkeys(campaign.priced, 0.0), 0.0, fixed.cost
-        primal = dual = gap = violation = 0.0
-        if free:
-            ahead = {side: float(curves.accounts) for side, curves in free.items()}
-            parts = [Part(dict.fromkeys(free, 1.0), {row.name: place for place, row in enumerate(rows)})]
-            solution = solve_window(_plain(campaign), free, ahead, left, parts, rows, executor=executor)
-            solved = solution.allocation
-            certify(campaign, solved, left, lambda: least_cost(_plain(campaign), free, ahead))
-            prices = {name: solution.prices[name] for name in campaign.priced}
-            primal, dual, gap, violation = solution.primal, solution.dual, solved.gap, solved.violation
-            spend += float(solved.spend[0])
-            caps = [row.in_hand if row.budget.sense == "at_most" else np.inf for row in rows]
-            least = np.array([campaign.least_return, *[0.0] * len(rows)])
-            if (binding := np.flatnonzero([prices[name] for name in campaign.priced] > least)).size:
-                tie_share = self._round(prices, solved.tie_share, np.array([left, *caps]), int(binding[0]))
+        main = campaign.budget.name
+        ahead = {side: float(curves.accounts) for side, curves in free.items()}
+
+        def ratio_at(price: float) -> Estimate:
+            return spend_ratio(self._spend, ahead, price)
+
+        def solved_at(ratio: float) -> _Solved:
+            return self._solved_at(ratio, free, fixed, executor)
+
+        if campaign.budget.form == "total" and not self.by_hold:
+            found, self.ratio = solve_within(solved_at, lambda one: one.prices[main], ratio_at)
+        else:
+            found = solved_at(1.0)
+            self.ratio = ratio_at(found.prices[main])
+        tie_share = 0.0
+        least = np.array([campaign.least_return, *[0.0] * len(campaign.group_budgets)])
+        if free and (binding := np.flatnonzero([found.prices[name] for name in campaign.priced] > least)).size:
+            tie_share = self._round(found.prices, found.tie_share, found.limits, int(binding[0]))
+        spend = fixed.cost + found.spend
         now, n = datetime.now(UTC), sum(len(mine.account_id) for mine in self._sides.values())
         return PriceRecord(
             campaign=campaign.name,
             version=version,
             slot=max(campaign.slot(self._at), 0),
-            prices=prices,
+            prices=found.prices,
             tie_share=tie_share,
             status="optimal",
-            primal=primal + fixed.value,
-            dual=dual + fixed.value,
-            gap=gap,
-            violation=violation,
-            spent=money.spent,
-            remaining=round(money.left),
+            primal=found.primal + fixed.value,
+            dual=found.dual + fixed.value,
+            gap=found.gap,
+            violation=found.violation,
+            spent=self._money.spent,
+            remaining=round(self._money.left),
             sample_rows=n,
             model_version=model_version,
             solved_at=now,
             expires_at=now + timedelta(hours=campaign.price_ttl_hours),
             expected=float(n),
-            plan=(0.0, spend),
+            plan=(0.0, spend if self.by_hold else self.ratio.value * spend),
             arrivals=(0.0, float(n)),
             seconds=(now - begun).total_seconds(),
+            spend_ratio=self.ratio.value,
         ).sealed()
+
+    def _solved_at(
+        self, ratio: float, free: Mapping[Side, Curves], fixed: _Fixed, executor: Executor | None
+    ) -> _Solved:
+        """Solve the price of the accounts that are free where a minor unit of expected cost is ``ratio`` units paid."""
+        campaign, money, prices = self._counted, self._money, dict.fromkeys(self._counted.priced, 0.0)
+        left, taken = money.left - ratio * float(fixed.taken[0]), fixed.taken[1:]
+        if campaign.budget.form == "total" and left < 0:
+            raise NotCertified(
+                f"{money.left:.0f} minor units are left, and the accounts that explore or are held out take "
+                f"{ratio * fixed.taken[0]:.0f}; raise the budget, or lower exploration or a share"
+            )
+        rows = [
+            Row(own.name, own, money.of_budgets.get(own.name, 0.0) / (1.0 if own.outcome else ratio) - float(used))
+            for own, used in zip(campaign.group_budgets, taken, strict=True)
+        ]
+        caps = [row.in_hand if row.budget.sense == "at_most" else np.inf for row in rows]
+        limits = np.array([left / ratio, *caps])
+        if not free:
+            return _Solved(prices, limits)
+        ahead = {side: float(curves.accounts) for side, curves in free.items()}
+        parts = [Part(dict.fromkeys(free, 1.0), {row.name: place for place, row in enumerate(rows)})]
+        solution = solve_window(_plain(campaign), free, ahead, left / ratio, parts, rows, executor=executor)
+        solved = solution.allocation
+        certify(campaign, solved, left, lambda: ratio * least_cost(_plain(campaign), free, ahead))
+        return _Solved(
+            prices={name: solution.prices[name] for name in campaign.priced},
+            limits=limits,
+            tie_share=solved.tie_share,
+            spend=float(solved.spend[0]),
+            primal=solution.primal,
+            dual=solution.dual,
+            gap=solved.gap,
+            violation=solved.violation,
+        )
 
     def rows(self, record: PriceRecord) -> Iterator[pa.Table]:
         """Yield the decisions of the accounts at the price that was solved, in parts of the columns ``PLAN``."""
@@ -284,6 +320,20 @@ class AccountList:
                 counts = 1 if not place or choices.bits is None else choices.bits >> np.uint32(place - 1) & np.uint32(1)
                 taken[place] -= budget.limit * counts
         return taken
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Prices of the accounts that are free, minor units (K,) of each priced budget for them, and what they use."""
+
+    prices: dict[str, float]
+    limits: NDArray[np.float64]
+    tie_share: float = 0.0
+    spend: float = 0.0
+    primal: float = 0.0
+    dual: float = 0.0
+    gap: float = 0.0
+    violation: float = 0.0
 
 
 @dataclass

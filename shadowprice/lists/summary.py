@@ -26,6 +26,8 @@ class Origin:
     repeated  rows of accounts that an earlier row of the file has; they are decided once
     unknown   accounts that the model has no embedding of
     asked     minor units that the list was allowed to use; -1: all that is left
+    judged    held-out rows that the expected cost is corrected by
+    ratio     interval of the minor units paid per minor unit that the curves expect
     """
 
     name: str
@@ -34,6 +36,8 @@ class Origin:
     repeated: int
     unknown: int
     asked: int = -1
+    judged: int = 0
+    ratio: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass
@@ -65,6 +69,13 @@ class Summary:
         """Minor units that the list uses of the budget, as the solve counts them."""
         return float(self.sums["held" if self.origin.by_hold else "expected_cost"].sum())
 
+    @property
+    def expected(self) -> tuple[float, float]:
+        """Interval of the expected cost, minor units, by held-out rows."""
+        low, high = (end / self.origin.record.spend_ratio for end in self.origin.ratio)
+        expected = float(self.sums["expected_cost"].sum())
+        return low * expected, high * expected
+
     def figures(self) -> dict[str, float]:
         """Name → number."""
         sums, record = self.sums, self.origin.record
@@ -74,6 +85,8 @@ class Summary:
         return (
             totals
             | {"authorized": float(sums.loc[sums["authorized"], "accounts"].sum())}
+            | {"expected_cost_low": self.expected[0], "expected_cost_high": self.expected[1]}
+            | {"spend_ratio": record.spend_ratio, "judged_rows": float(self.origin.judged)}
             | {"left": float(record.remaining), "planned": record.plan[-1], "used": self.money}
             | {f"price_{name}": price for name, price in record.prices.items()}
             | shown
@@ -105,6 +118,14 @@ class Summary:
             f"{money(self.money)} used ({counted}). Expected cost {money(float(sums['expected_cost'].sum()))}, at most "
             f"{money(float(sums['held'].sum()))}."
         )
+        if self.origin.judged:
+            low, high = map(money, self.expected)
+            yield (
+                f"{self.origin.judged:,} rows that the model has not learned from correct the cost that its curves "
+                f"expect by a factor of {record.spend_ratio:.3f}: it lies between {low} and {high} (95 % interval)."
+            )
+        else:
+            yield "No row that the model has not learned from checks the expected cost: the real cost may be higher."
         if 0 <= record.remaining < self.origin.asked:
             yield f"The list was allowed {money(self.origin.asked)}, which is more than the campaign has in hand."
         prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())

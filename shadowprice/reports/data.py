@@ -15,6 +15,7 @@ from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import GateResult
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
 from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
@@ -226,6 +227,7 @@ class ReportData:
     sides            response and model quality, one entry per side
     worth            what personalizing is worth by held-out rows; None, or a reason in ``absent``: nothing is claimed
     gate             verdict on the model
+    spend            side → spend of the model's policy at several prices, by held-out rows
     campaign         dates, levels and terms
     scenarios        the campaign as it ran first, then stress tests
     budgets          further budgets at the end of the campaign as it ran
@@ -249,6 +251,7 @@ class ReportData:
     sides: tuple[SideReport, ...] = ()
     worth: Worth | None = None
     gate: GateResult | None = None
+    spend: Mapping[Side, HeldOutSpend] = field(default_factory=dict)
     campaign: Campaign | None = None
     scenarios: tuple[Scenario, ...] = ()
     budgets: tuple[FurtherBudget, ...] = ()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require
@@ -22,7 +23,8 @@ from shadowprice.evidence.dropped import dropped
 from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.amounts import with_amounts
-from shadowprice.learning.bundle import META, read_meta
+from shadowprice.learning.bundle import META, POSTERIOR, read_meta
+from shadowprice.learning.comparison.spend import spend_of_model
 from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.comparison.vouchers import baselines
 from shadowprice.learning.delivery_value import plan_value, read_values
@@ -73,6 +75,7 @@ class Subject:
     """Bundle to judge, and everything that it is judged by.
 
     folder, training  where the bundle and the training set are
+    unseen            splits of the training set that the model has not learned from
     truth             the true expected response of each row's account, where it is known
     campaign          that the tables describe
     part              the report as far as every judge writes it
@@ -83,6 +86,7 @@ class Subject:
     model: SidedModel
     recipe: str
     corrections: Mapping[Side, float]
+    unseen: tuple[str, ...]
     dataset: Dataset
     rows: TrainingSet
     truth: Source | None
@@ -124,12 +128,14 @@ def evaluate_bundle(
             if (judged := len(rows.rows[side])) < every:
                 notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
         campaign = campaign_from_tables(dataset.tables, dataset.currency)
+        served = load_sided(model)
         subject = Subject(
             folder=model,
             training=training,
-            model=load_sided(model),
+            model=served,
             recipe=meta["recipe"],
             corrections=meta["corrections"],
+            unseen=_unseen(served, meta, rows.inputs.about),
             dataset=dataset,
             rows=rows,
             truth=dataset.truth,
@@ -152,6 +158,14 @@ def evaluate_bundle(
         write_whole(summary, text)
         assert part.gate is not None
         return part.gate.accepted, figures
+
+
+def _unseen(model: SidedModel, meta: Mapping[str, Any], about: str) -> tuple[str, ...]:
+    """Return the splits of labeled requests that a model has not learned from; none of sessions and segments."""
+    if about:
+        return ()
+    # The law of the curves' errors is written where the validation rows were not learned from.
+    return ("validation", "test") if POSTERIOR in meta and model.unrepaired() is model else ("test",)
 
 
 Verdict = tuple[ReportData, str, Mapping[str, float]]
@@ -218,6 +232,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
         rows={side: file_of(subject.training, "rows", side) for side in rows.rows},
         workspace=judging.columns,
     )
+    coverage = None if judging.columns is None else campaign.coverage().reading(judging.columns)
     worth = FoundWorth() if judging.worth is None else from_json(FoundWorth, judging.worth.read_bytes())
     unclaimed = unidentified(evidence) or worth.absent
     evaluation = evaluate(
@@ -231,7 +246,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
         window=CampaignWindow(
             campaign,
             requests=subject.requests,
-            coverage=None if judging.columns is None else campaign.coverage().reading(judging.columns),
+            coverage=coverage,
             traffic=subject.traffic,
         ),
         against=Comparison(
@@ -252,6 +267,7 @@ def _judged(subject: Subject, judging: Judging) -> tuple[ReportData, Evaluation]
         evidence=evidence,
         sides=tuple(_by_index(report, subject) for report in sides),
         gate=verdict,
+        spend=spend_of_model(subject.model, rows, campaign, coverage, subject.unseen),
         worth=worth.worth,
         absent={"worth": unclaimed} if unclaimed else {},
     )
