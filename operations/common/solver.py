@@ -206,6 +206,7 @@ class Solver:
                 now=now,
                 executor=executor,
                 accounts=self.accounts,
+                held_out_spend=self.spend,
             )
         )
         if resolution is None:

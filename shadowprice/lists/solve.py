@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -13,23 +13,21 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.groups import Groups
 from shadowprice.limits import GroupBudget
 from shadowprice.limits.coverage import Coverage, SideRequests
 from shadowprice.lists.caps import within_caps
+from shadowprice.lists.free import Fixed, Solved, solve_free
 from shadowprice.lists.money import InHand, counted_by_hold
 from shadowprice.lists.parts import Asked, Names, SideList
 from shadowprice.lists.rest import Levels, Rest
 from shadowprice.lists.rows import rows_of
 from shadowprice.lists.ties import Tied, share_that_fits
-from shadowprice.pacing.budgets.certificate import certify
-from shadowprice.pacing.window import least_cost, solve_window
 from shadowprice.policy import Choices, Decided, Policy, treated_in
 from shadowprice.price import PriceRecord
 
@@ -96,7 +94,7 @@ class AccountList:
                 levels of the others, or gap or violation exceed the campaign's limits.
         """
         campaign, begun = self._counted, datetime.now(UTC)
-        fixed = _Fixed(np.zeros(1 + len(campaign.group_budgets)))
+        fixed = Fixed(np.zeros(1 + len(campaign.group_budgets)))
         free = {side: mine for side in self._sides if (mine := self._free(side, fixed)).accounts}
         main = campaign.budget.name
         ahead = {side: float(curves.accounts) for side, curves in free.items()}
@@ -104,8 +102,8 @@ class AccountList:
         def ratio_at(price: float) -> Estimate:
             return spend_ratio(self._spend, ahead, price)
 
-        def solved_at(ratio: float) -> _Solved:
-            return self._solved_at(ratio, free, fixed, executor)
+        def solved_at(ratio: float) -> Solved:
+            return solve_free(campaign, self._money, free, fixed.taken, ratio, executor)
 
         if campaign.budget.form == "total" and not self.by_hold:
             found, self.ratio = solve_within(solved_at, lambda one: one.prices[main], ratio_at)
@@ -141,41 +139,6 @@ class AccountList:
             seconds=(now - begun).total_seconds(),
             spend_ratio=self.ratio.value,
         ).sealed()
-
-    def _solved_at(
-        self, ratio: float, free: Mapping[Side, Curves], fixed: _Fixed, executor: Executor | None
-    ) -> _Solved:
-        """Solve the price of the accounts that are free where a minor unit of expected cost is ``ratio`` units paid."""
-        campaign, money, prices = self._counted, self._money, dict.fromkeys(self._counted.priced, 0.0)
-        left, taken = money.left - ratio * float(fixed.taken[0]), fixed.taken[1:]
-        if campaign.budget.form == "total" and left < 0:
-            raise NotCertified(
-                f"{money.left:.0f} minor units are left, and the accounts that explore or are held out take "
-                f"{ratio * fixed.taken[0]:.0f}; raise the budget, or lower exploration or a share"
-            )
-        rows = [
-            Row(own.name, own, money.of_budgets.get(own.name, 0.0) / (1.0 if own.outcome else ratio) - float(used))
-            for own, used in zip(campaign.group_budgets, taken, strict=True)
-        ]
-        caps = [row.in_hand if row.budget.sense == "at_most" else np.inf for row in rows]
-        limits = np.array([left / ratio, *caps])
-        if not free:
-            return _Solved(prices, limits)
-        ahead = {side: float(curves.accounts) for side, curves in free.items()}
-        parts = [Part(dict.fromkeys(free, 1.0), {row.name: place for place, row in enumerate(rows)})]
-        solution = solve_window(_plain(campaign), free, ahead, left / ratio, parts, rows, executor=executor)
-        solved = solution.allocation
-        certify(campaign, solved, left, lambda: ratio * least_cost(_plain(campaign), free, ahead))
-        return _Solved(
-            prices={name: solution.prices[name] for name in campaign.priced},
-            limits=limits,
-            tie_share=solved.tie_share,
-            spend=float(solved.spend[0]),
-            primal=solution.primal,
-            dual=solution.dual,
-            gap=solved.gap,
-            violation=solved.violation,
-        )
 
     def rows(self, record: PriceRecord) -> Iterator[pa.Table]:
         """Yield the decisions of the accounts at the price that was solved, in parts of the columns ``PLAN``."""
@@ -237,7 +200,7 @@ class AccountList:
                     eligible = eligible._replace(allowed=only)
             yield Asked(rows, names, eligible, capped, beyond, arm, treated, curves, (campaign.name, self.name))
 
-    def _free(self, side: Side, fixed: _Fixed) -> Curves:
+    def _free(self, side: Side, fixed: Fixed) -> Curves:
         """Return the marked curves of the accounts whose level the price chooses; ``fixed`` gets what the others take.
 
         They are not copied where the price chooses for all accounts.
@@ -320,32 +283,3 @@ class AccountList:
                 counts = 1 if not place or choices.bits is None else choices.bits >> np.uint32(place - 1) & np.uint32(1)
                 taken[place] -= budget.limit * counts
         return taken
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """Prices of the accounts that are free, minor units (K,) of each priced budget for them, and what they use."""
-
-    prices: dict[str, float]
-    limits: NDArray[np.float64]
-    tie_share: float = 0.0
-    spend: float = 0.0
-    primal: float = 0.0
-    dual: float = 0.0
-    gap: float = 0.0
-    violation: float = 0.0
-
-
-@dataclass
-class _Fixed:
-    """Accounts that the price does not choose for: what they take of each priced budget, their value and cost."""
-
-    taken: NDArray[np.float64]
-    value: float = 0.0
-    cost: float = 0.0
-
-
-def _plain(campaign: Campaign) -> Campaign:
-    """Return the campaign of the accounts that the price chooses for: nobody explores or has an arm."""
-    limits = replace(campaign.limits, budgets=campaign.group_budgets)
-    return replace(campaign.without_arms(), limits=limits)

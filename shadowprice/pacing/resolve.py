@@ -22,10 +22,11 @@ Caps of accounts and partners are in the curves: each level counts for the share
 given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
 
 The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
-(:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
-``spend_ratio`` minor units (:mod:`shadowprice.pacing.budgets.learned`), the money in hand is divided by it, so that the
-budget binds at the price. The plan is the expected spend of the chosen levels, times that ratio,
-over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
+(:mod:`shadowprice.pacing.window`). Where a minor unit expected by the curves is really ``spend_ratio`` minor units, the
+money in hand is divided by it, so that the budget binds at the price. At first held-out rows tell this ratio
+(:mod:`shadowprice.pacing.budgets.first_ratio`), then the day (:mod:`shadowprice.pacing.budgets.learned`). The plan is
+the expected spend of the chosen levels, times that ratio, over the forecast arrivals, hour by hour; with caps, early
+requests cost more (:meth:`CapsAhead.profile`).
 
 Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
 certificate, a plan without spend, and the status ``kept`` (:mod:`shadowprice.pacing.budgets.kept`). The price of a
@@ -36,18 +37,21 @@ A delivery has places in place of money: :mod:`shadowprice.pacing.places` plans 
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from shadowprice.allocation.executors import Executor
+from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
 from shadowprice.pacing.budgets.caps import COLUMNS, CapsAhead, counting_prices
 from shadowprice.pacing.budgets.certificate import certify, check_progress, expected_requests, sampled_sides
+from shadowprice.pacing.budgets.first_ratio import first_ratio
 from shadowprice.pacing.budgets.in_hand import (
     expected_cost_of_holds,
     in_hand_of_budgets,
@@ -97,6 +101,7 @@ class CampaignState:
     now            UTC, stamped on the record
     executor       who holds the accounts of a solve; None for this process
     accounts       gives side → names of the accounts of the curves, which a delivery lists; {} where nobody lists them
+    held_out_spend  side → spend of the model's policy by rows that it has not learned from
     """
 
     campaign: Campaign
@@ -111,6 +116,7 @@ class CampaignState:
     now: datetime
     executor: Executor | None = None
     accounts: Callable[[], Mapping[Side, Sequence[str]]] = dict
+    held_out_spend: Mapping[Side, HeldOutSpend] = field(default_factory=dict)
 
     @property
     def own(self) -> PriceRecord | None:
@@ -185,11 +191,8 @@ class _Rest:
         """Solve, certify, and plan."""
         campaign, curves = self.state.campaign, sampled_sides(samples, self.ahead, self.slot)
         caps = {side: self._caps(side, curve) for side, curve in curves.items()}
-        ratio, own = self._spend_ratio(), {side: self.ahead[side] for side in curves}
-        of_rows = {name: amount / self._ratio_of(name, ratio) for name, amount in self.in_hand_of.items()}
-        shares = shares_of_budgets(campaign, self.state.spend)
-        parts, rows = parts_of(campaign, own, self.slot, of_rows, shares, self.at)
-        rows = bending(rows, self.state.spend)
+        ratio = self._spend_ratio(curves)
+        parts, rows = self._parts(curves, ratio)
         expected, money = {side: self.to_come[side] for side in curves}, self.in_hand / ratio
         counted = counting_prices(
             caps,
@@ -232,9 +235,24 @@ class _Rest:
     def _caps(self, side: Side, curves: Curves) -> CapsAhead:
         return CapsAhead(self.state.campaign, side, curves, self.state.spend, self.ahead[side], self.slot, self.at)
 
-    def _spend_ratio(self) -> float:
-        state = self.state
-        return spend_ratio(state.campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
+    def _parts(self, curves: Mapping[Side, Curves], ratio: float) -> tuple[list[Part], list[Row]]:
+        """Return the periods that the rest of the window has, and the further budgets, whose money counts ``ratio``."""
+        campaign, own = self.state.campaign, {side: self.ahead[side] for side in curves}
+        of_rows = {name: amount / self._ratio_of(name, ratio) for name, amount in self.in_hand_of.items()}
+        parts, rows = parts_of(
+            campaign, own, self.slot, of_rows, shares_of_budgets(campaign, self.state.spend), self.at
+        )
+        return parts, bending(rows, self.state.spend)
+
+    def _spend_ratio(self, curves: Mapping[Side, Curves]) -> float:
+        """Return the ratio that the window has shown so far; before its first price, that of held-out rows."""
+        state, campaign = self.state, self.state.campaign
+        if state.own is not None or campaign.budget.form != "total" or not state.held_out_spend:
+            return spend_ratio(campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
+        expected = {side: self.to_come[side] for side in curves}
+        return first_ratio(
+            campaign, curves, expected, state.held_out_spend, lambda of: (self.in_hand / of, *self._parts(curves, of))
+        )
 
     def _ratio_of(self, name: str, ratio: float) -> float:
         """Return the ``spend_ratio`` of a row, which is of money alone."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.checks import require
@@ -24,7 +23,7 @@ from shadowprice.evidence.sides import evidence_of
 from shadowprice.files import write_whole
 from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.bundle import META, POSTERIOR, read_meta
-from shadowprice.learning.comparison.spend import spend_of_model
+from shadowprice.learning.comparison.spend import spend_of_model, unseen_splits
 from shadowprice.learning.comparison.value import CampaignWindow
 from shadowprice.learning.comparison.vouchers import baselines
 from shadowprice.learning.delivery_value import plan_value, read_values
@@ -135,7 +134,7 @@ def evaluate_bundle(
             model=served,
             recipe=meta["recipe"],
             corrections=meta["corrections"],
-            unseen=_unseen(served, meta, rows.inputs.about),
+            unseen=unseen_splits(served, rows.inputs.about, stopped=POSTERIOR in meta),
             dataset=dataset,
             rows=rows,
             truth=dataset.truth,
@@ -158,14 +157,6 @@ def evaluate_bundle(
         write_whole(summary, text)
         assert part.gate is not None
         return part.gate.accepted, figures
-
-
-def _unseen(model: SidedModel, meta: Mapping[str, Any], about: str) -> tuple[str, ...]:
-    """Return the splits of labeled requests that a model has not learned from; none of sessions and segments."""
-    if about:
-        return ()
-    # The law of the curves' errors is written where the validation rows were not learned from.
-    return ("validation", "test") if POSTERIOR in meta and model.unrepaired() is model else ("test",)
 
 
 Verdict = tuple[ReportData, str, Mapping[str, float]]

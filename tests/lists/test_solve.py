@@ -14,6 +14,7 @@ from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests
@@ -247,3 +248,48 @@ def test_a_list_that_cannot_be_paid_or_counted_is_refused_by_name() -> None:
     limits = Limits(caps=(Cap(name="shop", per="partner", count=1),))
     with pytest.raises(InvalidInput, match="no partners"):
         make_list(make_campaign(100, limits=limits), curves)
+
+
+def held_out(ratio: float) -> dict[str, HeldOutSpend]:
+    """Spend of held-out rows that is ``ratio`` times the expected one at price 0, and 1.5 times at a high price."""
+    columns = {"expected": (10.0, 10.0), "paid": (10.0 * ratio, 15.0), "error": (0.001, 0.001)}
+    return {"customer": HeldOutSpend(price=(0.0, 0.02), rows=5_000, **columns)}
+
+
+def test_a_list_uses_the_money_that_its_incentives_really_cost() -> None:
+    curves = make_curves(3_000, 5)
+    budget = 60_000
+    names = pa.array([f"a{i}" for i in range(curves.accounts)])
+    side = SideList(names, curves, np.ones(curves.accounts, dtype=bool))
+    campaign = make_campaign(budget)
+    corrected = AccountList(
+        campaign, campaign.coverage(), "monday", {"customer": side}, InHand(budget), NOW, spend=held_out(1.2)
+    )
+    record, rows = decide(corrected)
+    plain, before = decide(make_list(campaign, curves))
+    # The ratio is that at the list's own price.
+    assert record.spend_ratio == pytest.approx(np.interp(record.prices["budget"], (0, 0.02), (1.2, 1.5)), rel=2e-3)
+    assert plain.spend_ratio == 1.0
+    assert record.prices["budget"] > plain.prices["budget"]
+    assert rows["expected_cost"].sum() == pytest.approx(budget, rel=1e-3)
+    assert record.plan[-1] == pytest.approx(budget, rel=1e-3)
+    assert rows["expected_cost"].sum() <= budget + 1e-6
+    uncorrected = np.array(LEVELS)[rows["level"]] @ rows["response"]
+    assert uncorrected == pytest.approx(budget / record.spend_ratio, rel=1e-3)
+    assert before["expected_cost"].sum() == pytest.approx(budget, rel=1e-3)
+    assert corrected.ratio.low < record.spend_ratio < corrected.ratio.high
+
+
+def test_holds_are_not_corrected_and_their_expected_cost_is() -> None:
+    curves = make_curves(2_000, 6)
+    campaign = make_campaign(90_000)
+    names = pa.array([f"a{i}" for i in range(curves.accounts)])
+    side = SideList(names, curves, np.ones(curves.accounts, dtype=bool))
+    money = InHand(90_000, held=True)
+    accounts = AccountList(campaign, campaign.coverage(), "monday", {"customer": side}, money, NOW, spend=held_out(1.2))
+    record, rows = decide(accounts)
+    _, before = decide(make_list(campaign, curves, held=True))
+    assert (rows["level"] == before["level"]).all()
+    assert record.plan[-1] <= 90_000
+    assert rows["expected_cost"].sum() == pytest.approx(record.spend_ratio * before["expected_cost"].sum())
+    assert record.spend_ratio > 1.19

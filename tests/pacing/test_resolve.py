@@ -14,6 +14,7 @@ from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.resolve import CampaignState, Resolution
@@ -246,3 +247,20 @@ def test_a_certificate_above_the_campaigns_limit_is_not_certified(
 def test_a_forecast_that_is_no_forecast_is_refused(case: Callable[..., Case], ahead: Mapping[Side, Any]) -> None:
     with pytest.raises(InvalidInput, match="remaining"):
         case().resolve(report(), ahead)
+
+
+def test_the_first_price_spends_the_money_that_incentives_really_cost(case: Callable[..., Case]) -> None:
+    one = case()
+    columns = {"price": (0.0,), "expected": (10.0,), "paid": (12.5,), "error": (0.0,), "rows": 5_000}
+    held_out = {side: HeldOutSpend(**columns) for side in one.samples}
+    found = one.resolve(report(9000), held_out_spend=held_out)
+    record = found.record.verify()
+    assert record.spend_ratio == pytest.approx(1.25)
+    paid = one.expected(found, REQUESTS)["paid"]
+    assert 1.25 * paid == pytest.approx(one.campaign.budget.limit - 9000, rel=1e-3)
+    assert record.plan[-1] == pytest.approx(one.campaign.budget.limit, rel=1e-3)
+    # Later prices go on from the ratio that the window has shown.
+    later = one.resolve(report(9000), held_out_spend=held_out, newest=replace(record, spend_ratio=0.9))
+    assert later.record.spend_ratio == 0.9
+    # A mean earns its own allowance, and keeps its expectation.
+    assert case("per_account", 50.0).resolve(report(9000), held_out_spend=held_out).record.spend_ratio == 1.0

@@ -26,8 +26,8 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.totals import StratifiedTotals
 from shadowprice.policy import Choices
 
-PRIOR = 0.2
-"""Standard deviation of the ratio around 1 before any row: two models of three err by less than 20 %."""
+PRIOR = 0.5
+"""Standard deviation of the ratio around 1 before any row: so wide that only a few hundred rows let it matter."""
 LARGEST = 4.0
 """The ratio stays within this factor of 1."""
 NORMAL = 1.96

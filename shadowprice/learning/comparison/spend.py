@@ -50,3 +50,17 @@ def spend_of_model(
     if isinstance(trials, str):
         return {}
     return held_out_spend(trials, held_out, {side: own.allowed for side, own in curves.items()})
+
+
+def unseen_splits(model: SidedModel, about: str, *, stopped: bool) -> tuple[str, ...]:
+    """Return the splits of labeled requests that a model has not learned from; none of sessions and segments.
+
+    Args:
+        model: trained.
+        about: what the data set is about, see :attr:`~shadowprice.responses.inputs.Inputs.about`.
+        stopped: whether the validation rows have only stopped and calibrated it.
+    """
+    if about:
+        return ()
+    # A repair of the curves is fitted on the validation rows.
+    return ("validation", "test") if stopped and model.unrepaired() is model else ("test",)
