@@ -26,13 +26,13 @@ def spend_of_model(
         data: its training set.
         campaign: whose terms are paid.
         coverage: of its rules; None: all levels are allowed.
-        splits: of the training set that the model has not learned from, the test split among them; empty: none.
+        splits: of the training set that the model has not learned from; empty: none.
 
     Returns:
-        An empty mapping where it cannot be estimated: the policy is flat, rows have no propensities, or the rules allow
-        no held-out row of a side an incentive.
+        An empty mapping where it cannot be estimated: rows have no propensities, or a side has no held-out row that the
+        rules allow an incentive.
     """
-    if not splits or not model.personal:
+    if not splits:
         return {}
     held_out = {side: own["split"].isin(splits).to_numpy(dtype=np.bool_) for side, own in data.rows.items()}
     judged = replace(data, rows={side: own.assign(split="test") for side, own in data.rows.items()})
@@ -53,14 +53,16 @@ def spend_of_model(
 
 
 def unseen_splits(model: SidedModel, about: str, *, stopped: bool) -> tuple[str, ...]:
-    """Return the splits of labeled requests that a model has not learned from; none of sessions and segments.
+    """Return the splits of labeled requests that a model has not learned from.
+
+    None are of sessions and segments, and of a flat policy, which has no accounts to prefer.
 
     Args:
         model: trained.
         about: what the data set is about, see :attr:`~shadowprice.responses.inputs.Inputs.about`.
         stopped: whether the validation rows have only stopped and calibrated it.
     """
-    if about:
+    if about or not model.personal:
         return ()
     # A repair of the curves is fitted on the validation rows.
     return ("validation", "test") if stopped and model.unrepaired() is model else ("test",)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,18 @@ from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRows
+from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.evaluation.policy.judged import Judged, Stage
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.learning.amounts import with_amounts
+from shadowprice.learning.comparison.spend import spend_of_model
 from shadowprice.learning.comparison.trials import side_requests, trial_of, trials_of
 from shadowprice.learning.comparison.value import caps_ahead, marked, solve_rows
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.window import able_accounts
+from shadowprice.pacing.window import WindowSolution, able_accounts
 from shadowprice.policy import Choices, Policy
 from shadowprice.responses.sided import SidedModel
 from shadowprice.tables.database import Source
@@ -105,20 +108,23 @@ def judge(
         truth: account_id, side, level, response, where known.
 
     The price of each budget is solved on the curves of the validation rows, which count for all requests of the
-    window. A budget that does not pay for the cheapest levels buys these. The flat mixture is chosen by training and
-    validation rows, at the cost that the outcomes of the validation rows show (doubly robust): expected costs would
-    err downwards, as the policy chooses the levels that the curves overrate.
+    window. A total is spent as the outcomes of these rows show it
+    (:mod:`~shadowprice.evaluation.policy.held_out_spend`). A budget that does not pay for the cheapest levels buys
+    these. The flat mixture is chosen by training and validation rows, at the cost that the outcomes of the validation
+    rows show (doubly robust): expected costs would err downwards, as the policy chooses the levels that the curves
+    overrate.
 
     Raises:
         InvalidInput: rows without propensities, or no row of a side that rules allow an incentive.
         NotCertified: the campaign has no price.
     """
     before, rows = Rows(model, data, terms, "validation"), Rows(model, data, terms, "test")
+    spend = _spend_before(model, data, terms)
     chosen: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
     tried: dict[Side, list[Levels]] = {side: [] for side in rows.curves}
     for share in shares:
         campaign = terms.at(share)
-        policy = _policy(campaign, before, terms.coverage)
+        policy = _policy(campaign, before, terms.coverage, spend)
         for by_side, where in ((tried, before), (chosen, rows)):
             for side, level in where.decide(campaign, policy).items():
                 by_side[side].append(level)
@@ -143,9 +149,26 @@ def judge(
     )
 
 
-def _policy(campaign: Campaign, rows: Rows, coverage: Coverage) -> Policy | None:
+def _spend_before(model: SidedModel, data: TrainingSet, terms: Terms) -> dict[Side, HeldOutSpend]:
+    """Spend of the model's policy by the rows before the test split, as the price of the model is corrected by it."""
+    if terms.campaign.budget.form != "total":
+        return {}
+    rows = {side: frame[frame["split"] != "test"].reset_index(drop=True) for side, frame in data.rows.items()}
+    return spend_of_model(model, replace(data, rows=rows), terms.campaign, terms.coverage, ("validation",))
+
+
+def _policy(campaign: Campaign, rows: Rows, coverage: Coverage, spend: Mapping[Side, HeldOutSpend]) -> Policy | None:
     """Policy that spends the budget on some rows; None where it buys no more than the cheapest levels."""
-    solved = solve_rows(campaign, rows.curves, rows.caps, rows.requests)
+    main = campaign.budget
+
+    def solved_at(ratio: float) -> WindowSolution:
+        limit = round(main.limit / ratio) if spend else main.limit
+        own = replace(campaign, budget=replace(main, limit=limit))
+        return solve_rows(own, rows.curves, rows.caps, rows.requests)
+
+    solved, _ = solve_within(
+        solved_at, lambda found: found.prices.get(main.name, 0.0), partial(spend_ratio, spend, rows.requests)
+    )
     if solved.allocation.status != "optimal":
         return None
     prices = [solved.prices[name] for name in campaign.priced]

@@ -110,8 +110,8 @@ def test_no_account_judges_a_model_that_it_or_a_later_one_has_taught(data: Train
     assert found.stages == 3
     judged: list[frozenset[str]] = []
     for model in (*models, served):
-        before, own = model.asked
-        assert before <= model.learned
+        before, own, correcting = model.asked
+        assert before <= correcting <= model.learned
         assert not own & model.learned
         assert all(not own & other for other in judged)
         judged.append(own)
