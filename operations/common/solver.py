@@ -30,7 +30,7 @@ from shadowprice.campaign import Side
 from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotFound
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.learning.bundle import SPEND, read_meta
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_side

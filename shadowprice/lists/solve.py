@@ -16,8 +16,7 @@ from shadowprice.allocation.problem.solution import pick
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend, solve_within, spend_ratio
-from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.groups import Groups
 from shadowprice.limits import GroupBudget
 from shadowprice.limits.coverage import Coverage, SideRequests
@@ -75,7 +74,7 @@ class AccountList:
         self._counted = counted_by_hold(campaign) if money.held else campaign
         self._coverage, self._groups, self._spend = coverage, groups, spend
         self._lifted: Levels = {}
-        self.ratio = Estimate(1.0, 1.0, 1.0)
+        self.ratio = Ratio(1.0, 1.0, 1.0)
         """Minor units paid per minor unit that the curves expect of the chosen levels, once solved."""
 
     @property
@@ -99,7 +98,7 @@ class AccountList:
         main = campaign.budget.name
         ahead = {side: float(curves.accounts) for side, curves in free.items()}
 
-        def ratio_at(price: float) -> Estimate:
+        def ratio_at(price: float) -> Ratio:
             return spend_ratio(self._spend, ahead, price)
 
         def solved_at(ratio: float) -> Solved:

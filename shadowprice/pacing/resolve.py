@@ -48,7 +48,7 @@ from shadowprice.allocation.sources.rows import Part, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.pacing.budgets.caps import COLUMNS, CapsAhead, counting_prices
 from shadowprice.pacing.budgets.certificate import certify, check_progress, expected_requests, sampled_sides
 from shadowprice.pacing.budgets.first_ratio import first_ratio
@@ -250,9 +250,12 @@ class _Rest:
         if state.own is not None or campaign.budget.form != "total" or not state.held_out_spend:
             return spend_ratio(campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
         expected = {side: self.to_come[side] for side in curves}
-        return first_ratio(
-            campaign, curves, expected, state.held_out_spend, lambda of: (self.in_hand / of, *self._parts(curves, of))
-        )
+
+        def price(few: Mapping[Side, Curves], ratio: float) -> float:
+            solved = solve_window(campaign, few, expected, self.in_hand / ratio, *self._parts(few, ratio))
+            return solved.prices.get(campaign.budget.name, 0.0)
+
+        return first_ratio(curves, expected, state.held_out_spend, price)
 
     def _ratio_of(self, name: str, ratio: float) -> float:
         """Return the ``spend_ratio`` of a row, which is of money alone."""

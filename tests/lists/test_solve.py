@@ -14,7 +14,7 @@ from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests

@@ -14,7 +14,7 @@ from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.resolve import CampaignState, Resolution

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shadowprice.evaluation.policy.frontier import RandomizedRows
-from shadowprice.evaluation.policy.held_out_spend import HeldOutSpend, held_out_spend, solve_within, spend_ratio
-from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.policy.held_out_spend import held_out_spend
+from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.policy import Choices
 
 LEVELS = np.array([0.0, 200.0, 400.0, 1000.0])
@@ -112,8 +112,8 @@ def test_few_rows_change_little_and_none_nothing() -> None:
     many = HeldOutSpend(price=(0.0, 1.0), expected=(10.0, 10.0), paid=(20.0, 20.0), error=(0.1, 0.1), rows=80_000)
     assert spend_ratio({"customer": few}, {"customer": 5.0}, 0.5).value == pytest.approx(1 + 0.25 / 1.25)
     assert spend_ratio({"customer": many}, {"customer": 5.0}, 0.5).value == pytest.approx(2.0, abs=0.01)
-    assert spend_ratio({}, {"customer": 5.0}, 0.5) == Estimate(1.0, 1.0, 1.0)
-    assert spend_ratio({"customer": many}, {"merchant": 5.0}, 0.5) == Estimate(1.0, 1.0, 1.0)
+    assert spend_ratio({}, {"customer": 5.0}, 0.5) == Ratio(1.0, 1.0, 1.0)
+    assert spend_ratio({"customer": many}, {"merchant": 5.0}, 0.5) == Ratio(1.0, 1.0, 1.0)
 
 
 def test_sides_count_by_their_requests() -> None:
@@ -131,7 +131,7 @@ def test_what_is_written_is_read_again() -> None:
 def test_the_money_really_paid_meets_the_budget() -> None:
     """Expected spend 100/price and a ratio that depends on the price."""
     price, ratio = solve_within(
-        lambda ratio: 100 * ratio / 50, float, lambda price: Estimate(1 + price / 20, price / 20, 1 + price / 10)
+        lambda ratio: 100 * ratio / 50, float, lambda price: Ratio(1 + price / 20, price / 20, 1 + price / 10)
     )
     assert 100 / price * (1 + price / 20) == pytest.approx(50, rel=2e-3)
     assert ratio.value == pytest.approx(1 + price / 20, rel=2e-3)
