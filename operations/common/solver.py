@@ -26,11 +26,11 @@ from operations.common.workspace import (
     watch_alarms,
 )
 from shadowprice.allocation.executors import Executor
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import Side
 from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotFound
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.learning.bundle import SPEND, read_meta
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_side

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
+from shadowprice.allocation.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.groups import Groups
 from shadowprice.limits import GroupBudget
 from shadowprice.limits.coverage import Coverage, SideRequests

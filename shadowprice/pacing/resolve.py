@@ -45,10 +45,10 @@ import numpy as np
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.sources.rows import Part, Row
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.pacing.budgets.caps import COLUMNS, CapsAhead, counting_prices
 from shadowprice.pacing.budgets.certificate import certify, check_progress, expected_requests, sampled_sides
 from shadowprice.pacing.budgets.first_ratio import first_ratio

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import SIDES, Budget, Campaign, Side
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import GateResult
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.evaluation.policy.worth import Worth
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints

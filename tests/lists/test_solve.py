@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import chisquare
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.arms import COMPANY, Arm, Experiment, Holdout
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import SideRequests

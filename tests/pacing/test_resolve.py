@@ -10,11 +10,11 @@ import pytest
 
 import shadowprice.pacing.window as window
 from shadowprice.allocation import solve
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.pacing.budgets.in_hand import expected_cost_of_holds
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.resolve import CampaignState, Resolution

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import Side
 from shadowprice.evaluation.policy.frontier import RandomizedRows, spread, step_worth
 from shadowprice.evaluation.policy.off_policy import importance
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.clusters import together
 from shadowprice.evaluation.statistics.totals import StratifiedTotals

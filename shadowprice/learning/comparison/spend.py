@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.evaluation.policy.held_out_spend import held_out_spend
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend
 from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.comparison.trials import trials_of
 from shadowprice.learning.comparison.value import marked

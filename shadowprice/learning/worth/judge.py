@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import AMOUNT, Curves
 from shadowprice.datasets.truth import true_curves
@@ -14,7 +15,6 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.flat_before import flat_before
 from shadowprice.evaluation.policy.frontier import LoggedPolicies, RandomizedRows
 from shadowprice.evaluation.policy.judged import Judged, Stage
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.learning.amounts import with_amounts
 from shadowprice.learning.comparison.spend import spend_of_model
@@ -109,7 +109,7 @@ def judge(
 
     The price of each budget is solved on the curves of the validation rows, which count for all requests of the
     window. A total is spent as the outcomes of these rows show it
-    (:mod:`~shadowprice.evaluation.policy.spend_ratio`). A budget that does not pay for the cheapest levels buys
+    (:mod:`~shadowprice.allocation.spend_ratio`). A budget that does not pay for the cheapest levels buys
     these. The flat mixture is chosen by training and validation rows, at the cost that the outcomes of the validation
     rows show (doubly robust): expected costs would err downwards, as the policy chooses the levels that the curves
     overrate.

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, solve_within, spend_ratio
 from shadowprice.pacing.budgets.caps import COLUMNS
 
 

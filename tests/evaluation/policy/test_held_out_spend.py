@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from shadowprice.allocation.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.evaluation.policy.frontier import RandomizedRows
 from shadowprice.evaluation.policy.held_out_spend import held_out_spend
-from shadowprice.evaluation.policy.spend_ratio import HeldOutSpend, Ratio, solve_within, spend_ratio
 from shadowprice.policy import Choices
 
 LEVELS = np.array([0.0, 200.0, 400.0, 1000.0])

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shadowprice.allocation.spend_ratio import spend_ratio
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.evaluation.policy.spend_ratio import spend_ratio
 from shadowprice.learning.comparison.spend import spend_of_model, unseen_splits
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits import Rule

@@ -1,7 +1,7 @@
 """Ratio of the money that a policy pays to that which its curves expect, and solves that count the money paid.
 
 A policy prefers the accounts and levels whose cost its curves underrate, so that its incentives cost more than these
-curves expect, even where the curves are right in the mean of all accounts. A re-solve has no scipy.
+curves expect, even where the curves are right in the mean of all accounts.
 
 Source: Smith and Winkler (2006), The optimizer's curse, Management Science 52.
 """
