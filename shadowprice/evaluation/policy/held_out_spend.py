@@ -56,8 +56,14 @@ def held_out_spend(
         partner = None if trial.partner is None else np.asarray(trial.partner)[first]
         sums = np.stack([cells.sums(score) for score in beyond], axis=1)
         total = StratifiedTotals([cells.sums(np.ones(rows.size))], [1.0], account, partner).of([sums])
-        columns = prices, np.array(mean), np.array(mean) + total.value, np.sqrt(total.variance)
-        found[side] = HeldOutSpend(*(tuple(column.tolist()) for column in columns), rows=int(held.sum()))
+        planned = np.array(mean)
+        found[side] = HeldOutSpend(
+            price=tuple(prices.tolist()),
+            expected=tuple(planned.tolist()),
+            paid=tuple((planned + total.value).tolist()),
+            error=tuple(np.sqrt(total.variance).tolist()),
+            rows=int(held.sum()),
+        )
     return found
 
 
