@@ -44,7 +44,6 @@ from shadowprice.on_ray.parts import on_actors
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.responses.inputs import snapshot_folder
-from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
@@ -237,17 +236,25 @@ def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Seq
         return {}
     path = file_of(folder, "rows", side)
     rows = pd.read_parquet(path)
-    weights = weigh(with_features(rows, snapshots, side) if how == "fitted" else rows, levels, how)
+    weights = weigh(_with_features(rows, snapshots, side) if how == "fitted" else rows, levels, how)
     if weights is None:
         return {}
     rows.assign(balancing_weight=weights.values).to_parquet(path, index=False)
     return {f"{side} weights": f"{how} propensities: {weights}"}
 
 
+def _with_features(rows: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side: Side) -> pd.DataFrame:
+    """Rows with the features of their accounts."""
+    # Imported here: torch comes with it, which no other part of this step needs.
+    from shadowprice.responses.joint.inputs import with_features
+
+    return with_features(rows, snapshots, side)
+
+
 def _value(folder: Path, plan: LongTerm, levels: int, snapshots: Sequence[GraphSnapshot]) -> dict[str, Any]:
     """Give the responses of customers their long-term value by a surrogate index, in place of amounts."""
     path = file_of(folder, "rows", "customer")
     rows = pd.read_parquet(path)
-    value, found = value_by_index(rows, with_features(rows, snapshots, "customer"), plan, levels)
+    value, found = value_by_index(rows, _with_features(rows, snapshots, "customer"), plan, levels)
     rows.assign(**{AMOUNT: value}).to_parquet(path, index=False)
     return found.to_dict()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign, Side, Terms
@@ -70,7 +70,7 @@ def plan_command(found: SideEvidence, campaign: Campaign, response: Array, works
     if probability:
         believed = np.minimum(believed, MOST_RESPONSE)
     variance = believed * (1 - believed) if probability else np.full(believed.size, max(float(response.var()), 1e-12))
-    z, power = float(stats.norm.ppf(0.975)), float(stats.norm.ppf(POWER))
+    z, power = float(special.ndtri(0.975)), float(special.ndtri(POWER))
     per_level = math.ceil((z + power) ** 2 * float(variance[0] + variance[-1]) / rise**2)
     width = z * math.sqrt(float(variance.max()) / per_level)
     money = float(replace(terms, percent=()).cost(believed[:, None])[:, 0].mean()) / Currency.of(campaign.currency).unit

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions
@@ -47,7 +47,7 @@ class Effect:
             return self
         error = float(np.hypot(self.error, np.sqrt(variance)))
         low, high = (self.value + (end - self.value) * error / self.error for end in (self.low, self.high))
-        p_value = min(1.0, max(self.p_value, float(2 * stats.t.sf(abs(self.value) / error, self.degrees))))
+        p_value = min(1.0, max(self.p_value, float(2 * special.stdtr(self.degrees, -abs(self.value) / error))))
         return replace(self, error=error, low=low, high=high, p_value=p_value)
 
     def told(self, zero: str = "its denominator is 0", form: str = ".4g") -> str:
@@ -218,8 +218,8 @@ class Cells:
         if not degrees > 0 or not np.isfinite(contrast.value):
             return Effect(contrast.value, nan, nan, nan, self.level, degrees, nan)
         error = float(np.sqrt(combined(self.variances([contrast]))[0, 0]))
-        half = float(stats.t.ppf((1 + self.level) / 2, degrees)) * error
-        p_value = float(2 * stats.t.sf(abs(contrast.value) / error, degrees)) if error > 0 else nan
+        half = float(special.stdtrit(degrees, (1 + self.level) / 2)) * error
+        p_value = float(2 * special.stdtr(degrees, -abs(contrast.value) / error)) if error > 0 else nan
         return Effect(contrast.value, error, contrast.value - half, contrast.value + half, self.level, degrees, p_value)
 
     def ratio(self, numerator: Contrast, denominator: Contrast) -> Effect:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
@@ -119,8 +119,8 @@ def effect_of_all(
     degrees = max(min(partners, float(np.count_nonzero(influence))) - TERMS, 1.0)
     variance *= (degrees + TERMS) / degrees
     error = float(np.sqrt(variance))
-    half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
-    p_value = float(2 * stats.t.sf(abs(value) / error, degrees)) if error > 0 else float("nan")
+    half = float(special.stdtrit(degrees, (1 + level) / 2)) * error
+    p_value = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else float("nan")
     return Effect(value, error, value - half, value + half, level, degrees, p_value)
 
 

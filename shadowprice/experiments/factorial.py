@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.metric import as_rows
@@ -101,4 +101,4 @@ def _joint(cells: Cells, contrasts: list[Contrast]) -> float:
         covariance = parts[0] + parts[1]
     value = np.array([contrast.value for contrast in contrasts])
     wald = float(value @ np.linalg.pinv(covariance) @ value)
-    return float(stats.f.sf(wald / len(contrasts), len(contrasts), degrees))
+    return float(special.fdtrc(len(contrasts), degrees, max(wald, 0.0) / len(contrasts)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.arms import WHOLE, Arm, Experiment
 from shadowprice.campaign import Side, Terms
@@ -143,7 +143,7 @@ def plan(
     if isinstance(accounts, bool) or not isinstance(accounts, int) or accounts < 2:
         raise InvalidInput(f"must be a whole number of at least 2, got {accounts!r}", field="accounts")
     require(0 < level < 1, "level", "must lie between 0 and 1")
-    z = float(stats.norm.ppf((1 + level) / 2))
+    z = float(special.ndtri((1 + level) / 2))
     lift = None if wanted.lift is None else wanted.lift / max(prior.requests_per_account, 1e-300)
     narrow = min((width for width in (lift, wanted.curve) if width is not None), default=z / accounts)
     design = _Design(terms, prior, z, least=min(narrow / z, 0.25))
@@ -300,9 +300,9 @@ def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[n
     net = design.policy_value - design.price * design.policy_cost
     error = design.lift_error(number["holdout"], number["policy"])
     rows = design.level_rows(number["explore"], tried)
-    detectable = (design.z + float(stats.norm.ppf(POWER))) * error
+    detectable = (design.z + float(special.ndtri(POWER))) * error
     effects: Array = detectable * EFFECTS
-    power = stats.norm.cdf(effects / error - design.z) + stats.norm.cdf(-effects / error - design.z)
+    power = special.ndtr(effects / error - design.z) + special.ndtr(-effects / error - design.z)
     half_widths = {"lift": design.z * error} if number["holdout"] else {}
     if number["explore"]:
         half_widths["curve"] = design.z * math.sqrt(design.curve_variance(rows, tried))

@@ -5,8 +5,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
@@ -86,10 +85,13 @@ def by_segment(
     adjusted = np.full(len(lifts), np.nan)
     different = float("nan")
     if sound.any():
+        # Imported here: statsmodels takes a second, which steps and services without segments would wait for.
+        from statsmodels.stats.multitest import multipletests
+
         adjusted[sound] = multipletests(np.array(p_values)[sound], method=correction)[1]
     if np.count_nonzero(sound) > 1:
         weight = 1.0 / errors[sound] ** 2
         mean = float(weight @ values[sound] / weight.sum())
-        different = float(stats.chi2.sf(weight @ (values[sound] - mean) ** 2, np.count_nonzero(sound) - 1))
+        different = float(special.chdtrc(np.count_nonzero(sound) - 1, weight @ (values[sound] - mean) ** 2))
     pieces = zip(names, lifts, p_values, adjusted.tolist(), strict=True)
     return Heterogeneity(tuple(SegmentLift(*piece) for piece in pieces), different)

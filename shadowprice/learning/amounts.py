@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -14,6 +14,7 @@ from shadowprice.learning.guards import fitted_guards, means_of
 from shadowprice.learning.training_set import TrainingSet
 
 STEPS, CLOSE = 1000, 1e-9
+LOG_SQRT_2PI = np.log(np.sqrt(2 * np.pi))
 LEAST_DEVIATION = 1e-6
 
 
@@ -44,7 +45,7 @@ def amounts_of_side(rows: pd.DataFrame) -> NDArray[np.float32] | None:
         for bound, side in ((above, 1.0), (below, -1.0)):
             z = (bound - mean) / deviation
             # Mills' ratio, by logarithms: a bound may be far from the mean.
-            ratio = side * np.exp(stats.norm.logpdf(z) - stats.norm.logsf(side * z))
+            ratio = side * np.exp(-(z**2) / 2 - LOG_SQRT_2PI - special.log_ndtr(-side * z))
             first += float((mean + deviation * ratio).sum())
             second += float((mean**2 + 2 * mean * deviation * ratio + deviation**2 * (1 + z * ratio)).sum())
         before = mean, deviation

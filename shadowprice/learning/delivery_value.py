@@ -19,8 +19,8 @@ from shadowprice.evaluation.policy.mending import mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.learning.bundle import EMBEDDINGS
-from shadowprice.responses.funds.delivered import SIDE
 from shadowprice.responses.layers.heads import load_heads, rule_of
+from shadowprice.responses.sided import DELIVERED_SIDE
 
 RANDOM = "random eligible placing"
 RIVALS = ("greedy", "priority")
@@ -144,7 +144,7 @@ def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], ND
     Raises:
         InvalidInput: the bundle is not one of a delivery.
     """
-    head = load_heads(bundle).get(SIDE)
+    head = load_heads(bundle).get(DELIVERED_SIDE)
     rule = None if head is None else rule_of(head)
     if head is None or rule is None:
         raise InvalidInput("is not the bundle of a delivery; train with the delivery pipeline", field=str(bundle))

@@ -1,15 +1,19 @@
 """Weights of rows whose incentives were not assigned at random, from known or fitted propensities (S1, 3.1)."""
 
-from typing import Literal, cast, get_args
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from shadowprice.checks import refuse_rows, require, require_one_of
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.weights import Weights, inverse_propensity
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 Array = NDArray[np.float64]
 
@@ -71,6 +75,9 @@ def fit_multinomial(features: Array, level: NDArray[np.int64], *, l2: float = 1.
         features: (n, P), of about unit scale.
         level: (n,) index, of two levels at least.
     """
+    # Imported here: scikit-learn takes a second, and most trainings fit no propensities.
+    from sklearn.linear_model import LogisticRegression
+
     # Of two levels scikit-learn fits one difference of coefficients, whose square is twice the sum of both squares.
     inverse = (2.0 if np.unique(level).size == 2 else 1.0) / l2 if l2 else np.inf
     return LogisticRegression(C=inverse, tol=1e-10, max_iter=2000).fit(features, level)

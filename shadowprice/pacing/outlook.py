@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.price import PriceRecord
 
@@ -66,7 +66,7 @@ def outlook(records: Sequence[PriceRecord], limit: float = math.inf, level: floa
     steps = np.diff(newest.plan)
     total = np.concatenate([[0.0], np.cumsum(steps)])
     squares = np.concatenate([[0.0], np.cumsum(steps**2)])
-    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * deviation * np.sqrt(squares + total**2 / n)
+    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * deviation * np.sqrt(squares + total**2 / n)
     # Corrections that take money back are rare: what is paid by an hour is paid by the next, so a lower limit holds
     # for all later hours.
     expected, low, high = (

@@ -28,6 +28,8 @@ KINDS = {
     NETWORK: "shadowprice.responses.joint.model:JointModel",
 }
 """File that marks the folder of a model → its class; the first one found decides."""
+DELIVERED_SIDE: Side = "customer"
+"""The one side of a model of funds."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from shadowprice.watch.finding import ALL_LEVELS, Finding
 from shadowprice.watch.stability import BINS, LARGE, LEAST_ROWS
@@ -73,7 +73,7 @@ def feature_drift(
         e = np.asarray(bins["shares"]) * rows + 0.5
         o = np.bincount(place, minlength=size) * (accounts / len(asked)) + 0.5
         e, o = e / e.sum(), o / o.sum()
-        noise = float(stats.chi2.isf(rate / len(names), max(size - 1, 1))) * (1 / rows + 1 / accounts)
+        noise = float(special.chdtri(max(size - 1, 1), rate / len(names))) * (1 / rows + 1 / accounts)
         indices.append((float(((o - e) * np.log(o / e)).sum()), max(LARGE, noise), name))
     index, limit, name = max(indices, key=lambda each: each[0] / each[1])
     words = f"{side}: stability index {index:.3f} of the column {name}, limit {limit:.3f}."

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
 from shadowprice.watch.evidence import SMALLEST
 from shadowprice.watch.finding import Finding
@@ -36,8 +36,8 @@ def label_drift(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
             findings.append(untested("label_drift", own, -math.log(share), reason))
             continue
         responses = mean * trained
-        low = stats.beta.ppf(share / 2, responses, trained - responses + 1) if responses > 0 else 0.0
-        high = stats.beta.isf(share / 2, responses + 1, trained - responses) if responses < trained else 1.0
+        low = special.betaincinv(responses, trained - responses + 1, share / 2) if responses > 0 else 0.0
+        high = special.betainccinv(responses + 1, trained - responses, share / 2) if responses < trained else 1.0
         bounds = special.logit(np.clip([low, high], SMALLEST, 1.0 - SMALLEST))
         low, high = special.expit(bounds + np.array([-1.0, 1.0]) * reference.tolerance)
         findings.append(tested("label_drift", own, low, high, -math.log(share), f"in training {mean:.4f}"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.metric import as_rows, as_weights
@@ -71,7 +71,7 @@ def stability(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         expected = reference.predicted[side][level]
         index, bins = stability_index(expected, own["predicted"], reference.activity.get(side))
         rate = reference.rate / reference.groups
-        noise = float(stats.chi2.isf(rate, max(1, bins - 1))) * (1 / expected.size + 1 / len(own))
+        noise = float(special.chdtri(max(1, bins - 1), rate)) * (1 / expected.size + 1 / len(own))
         limit = max(LARGE, noise)
         words = f"{side}, level {level}: stability index {index:.3f} of the predictions, limit {limit:.3f}."
         findings.append(Finding("stability", side, level, index, limit, index >= limit, len(own), -1, words))

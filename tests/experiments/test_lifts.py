@@ -5,10 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy import stats
 
 from research.tables import lift as simulated
 from shadowprice.errors import InvalidInput
-from shadowprice.experiments import lift, lifts, segments
+from shadowprice.experiments import lift, lifts
 from shadowprice.experiments.always_valid import always_valid
 from shadowprice.experiments.columns import Columns
 from shadowprice.experiments.lifts import daily_lift, lift_per_request
@@ -207,7 +208,7 @@ def test_segments_are_told_with_p_values_that_allow_for_their_number() -> None:
     assert sorted(each.adjusted for each in q.segments) == pytest.approx([min(2 * p[0], p[1]), p[1]])
     new, old = (each.lift.value for each in found.segments)
     z = (new.value - old.value) / np.hypot(new.error, old.error)
-    assert found.different == pytest.approx(2 * segments.stats.norm.sf(abs(z)))
+    assert found.different == pytest.approx(2 * stats.norm.sf(abs(z)))
 
 
 def test_what_cannot_be_compared_is_refused_by_name() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import Clusters, partitions
@@ -132,4 +132,4 @@ def _quantile(sums: Real, level: float) -> float:
     squares = sums * sums
     fourth = float(squares @ squares)
     effective = float(squares.sum()) ** 2 / fourth if fourth > 0 else np.inf
-    return float(stats.t.ppf((1 + level) / 2, max(effective, 1.0)))
+    return float(special.stdtrit(max(effective, 1.0), (1 + level) / 2))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.evaluation.prediction.current_status import CurrentStatus
 from shadowprice.evaluation.prediction.segments import HazardSegments, fit_segments
@@ -61,7 +61,7 @@ def find_change_points(
     bic = _bic(path)
     chosen = path[int(bic.argmin())]
     lost = np.array([chosen.loglik - fit.loglik for fit in _joined(data, chosen)])
-    p_value = stats.chi2.sf(np.maximum(2 * lost, 0.0), df=1)
+    p_value = special.chdtrc(1, np.maximum(2 * lost, 0.0))
     return ChangePoints(chosen.edges[1:-1], np.asarray(p_value, dtype=np.float64), chosen, free, bic)
 
 

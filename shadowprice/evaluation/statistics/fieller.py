@@ -2,7 +2,7 @@
 
 import math
 
-from scipy import stats
+from scipy import special
 
 from shadowprice.evaluation.statistics.intervals import Estimate
 
@@ -37,7 +37,7 @@ def fieller(
         >>> fieller(6.0, 0.1, (0.04, 0.01)) is None
         True
     """
-    square = float(stats.t.ppf((1 + level) / 2, degrees)) ** 2
+    square = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2
     leading = denominator**2 - square * variances[1]
     if not leading > 0:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
@@ -155,8 +155,8 @@ def gathered(rows: int, interval: Interval) -> tuple[Clusters, Interval]:
 
 def _tail(level: float, groups: int) -> float:
     """Share of replicates below the lower limit."""
-    quantile = stats.t.ppf((1 + level) / 2, groups - 1) * np.sqrt(groups / (groups - 1))
-    return float(stats.norm.cdf(-quantile))
+    quantile = special.stdtrit(groups - 1, (1 + level) / 2) * np.sqrt(groups / (groups - 1))
+    return float(special.ndtr(-quantile))
 
 
 def _replicates(

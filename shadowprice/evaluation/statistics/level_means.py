@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse, stats
+from scipy import sparse, special
 
 from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -71,7 +71,7 @@ class Means:
     def estimate(self, contrast: Array, level: float = 0.95) -> Estimate:
         """Value of a contrast of one measure with its t interval."""
         value, error = self.at(contrast), np.sqrt(self.variance(contrast))
-        half = float(stats.t.ppf((1 + level) / 2, self.degrees(contrast)) * error)
+        half = float(special.stdtrit(self.degrees(contrast), (1 + level) / 2) * error)
         return Estimate(value, value - half, value + half, level)
 
     def p_value(self, contrast: Array) -> float:
@@ -79,7 +79,7 @@ class Means:
         error = np.sqrt(self.variance(contrast))
         if not error > 0:
             return 1.0
-        return float(2 * stats.t.sf(abs(self.at(contrast)) / error, self.degrees(contrast)))
+        return float(2 * special.stdtr(self.degrees(contrast), -abs(self.at(contrast)) / error))
 
 
 class LevelMeans:
@@ -145,7 +145,7 @@ class LevelMeans:
     def _added(self, share: Array, variance: Array) -> Array:
         spread = share * (1 - share)
         rows = np.divide(spread, variance, out=self.effective.copy(), where=variance > 0)
-        square = float(stats.norm.ppf(0.975)) ** 2
+        square = float(special.ndtri(0.975)) ** 2
         center = np.divide(rows * share + square / 2, rows + square)
         least = np.divide(center * (1 - center), rows, out=np.zeros_like(rows), where=rows > 0)
         return np.asarray(np.nan_to_num(np.maximum(least - variance, 0.0)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.evaluation.statistics.clusters import combined, partitions
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -11,7 +11,7 @@ from shadowprice.evaluation.statistics.metric import Array, as_rows, as_weights
 
 def wilson(share: float, rows: float, level: float = 0.95) -> Estimate:
     """Score interval of a proportion ``share`` seen in ``rows`` independent rows (Wilson 1927)."""
-    z = float(stats.norm.ppf((1 + level) / 2))
+    z = float(special.ndtri((1 + level) / 2))
     spread = 1 + z**2 / rows
     center = (share + z**2 / (2 * rows)) / spread
     half = z / spread * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
@@ -48,7 +48,7 @@ def mean(
     if min(groups) < 2:
         return Estimate(value, np.nan, np.nan, level)
     variance = float(combined([np.asarray(g / (g - 1) * (e @ e)) for g, e in zip(groups, excess, strict=True)]))
-    half = float(stats.t.ppf((1 + level) / 2, min(groups) - 1)) * np.sqrt(variance)
+    half = float(special.stdtrit(min(groups) - 1, (1 + level) / 2)) * np.sqrt(variance)
     return Estimate(value, float(value - half), float(value + half), level)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
@@ -70,7 +70,7 @@ def random_effects(effect: ArrayLike, influence: ArrayLike, *, level: float = 0.
         degrees = min(degrees, effects.size - 1.0)
     error = float(np.sqrt(variance))
     # One effective cluster leaves a fraction of a degree: the interval is wide, not undefined.
-    half = float(stats.t.ppf((1 + level) / 2, max(degrees, 1.0))) * error
+    half = float(special.stdtrit(max(degrees, 1.0), (1 + level) / 2)) * error
     return RandomEffects(value, error, value - half, value + half, level, max(degrees, 1.0), between, share)
 
 

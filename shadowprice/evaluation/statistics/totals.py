@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.evaluation.statistics.clusters import combined, partitions
@@ -26,7 +26,7 @@ class Total:
 
     def estimates(self, level: float = 0.95) -> list[Estimate]:
         """Estimate of each total with its t interval."""
-        half = float(stats.t.ppf((1 + level) / 2, self.degrees)) * np.sqrt(self.variance)
+        half = float(special.stdtrit(self.degrees, (1 + level) / 2)) * np.sqrt(self.variance)
         return [
             Estimate(float(value), float(value - margin), float(value + margin), level)
             for value, margin in zip(self.value, half, strict=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from shadowprice.evaluation.statistics.level_means import LevelMeans
 from shadowprice.evaluation.statistics.metric import Array
@@ -78,7 +78,7 @@ def _compare(rows: LevelMeans, column: Array) -> tuple[float, float]:
     covariance = np.array([[means.covariance(one, other) for other in contrasts] for one in contrasts])
     square = float(difference @ np.linalg.pinv(covariance, hermitian=True) @ difference)
     largest = float(difference[np.argmax(np.abs(difference))]) / deviation
-    return largest, float(stats.chi2.sf(square, known.size - 1))
+    return largest, float(special.chdtrc(known.size - 1, max(square, 0.0)))
 
 
 def _columns(features: pd.DataFrame) -> Mapping[str, Array]:

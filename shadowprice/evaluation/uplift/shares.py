@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.evaluation.statistics.groups import codes
 from shadowprice.evaluation.statistics.metric import Array, as_rows
@@ -77,8 +77,8 @@ def shares(level: ArrayLike, propensity: ArrayLike, levels: int, account: ArrayL
         return Shares(planned, observed, uniform, drawn, _pearson(index, owner, planned))
     distance = _sums(index, chance, owner, levels)
     tested = np.isfinite(distance)
-    largest = float(stats.norm.sf(distance[tested].max(initial=-np.inf)))
-    partial = np.flatnonzero(tested & (distance < stats.norm.ppf(CHANCE))).tolist()
+    largest = float(special.ndtr(-distance[tested].max(initial=-np.inf)))
+    partial = np.flatnonzero(tested & (distance < special.ndtri(CHANCE))).tolist()
     return Shares(planned, observed, uniform, drawn, min(1.0, largest * max(int(tested.sum()), 1)), tuple(partial))
 
 
@@ -96,7 +96,7 @@ def _pearson(index: NDArray[np.int64], owner: NDArray[np.intp], planned: Array) 
         return 1.0
     expected = index.size * share / share.sum()
     square = float(((count - expected) ** 2 / expected).sum()) / _design_effect(index, owner, planned)
-    return float(stats.chi2.sf(square, share.size - 1))
+    return float(special.chdtrc(share.size - 1, square))
 
 
 def _design_effect(index: NDArray[np.int64], owner: NDArray[np.intp], planned: Array) -> float:

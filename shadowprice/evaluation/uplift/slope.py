@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.curves import check_levels
@@ -107,8 +107,8 @@ def within_slope(
 
 def _slope(value: float, error: float, degrees: float, level: float, **sizes: Any) -> Slope:
     quotient = value / error if error > 0 else float(np.copysign(np.inf, value))
-    half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
-    p_value = float(2 * stats.t.sf(abs(quotient), degrees))
+    half = float(special.stdtrit(degrees, (1 + level) / 2)) * error
+    p_value = float(2 * special.stdtr(degrees, -abs(quotient)))
     return Slope(value, error, quotient, p_value, value - half, value + half, level, **sizes)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.clusters import partitions
@@ -130,7 +130,7 @@ class SurrogateIndex:
             contrast = np.eye(levels)[given] - np.eye(levels)[0]
             change = moments @ contrast
             error = np.sqrt(index.variance(contrast) + change @ self.covariance @ change)
-            half = float(error * stats.t.ppf(0.975, min(index.degrees(contrast), max(self.accounts - 1, 1))))
+            half = float(error * special.stdtrit(min(index.degrees(contrast), max(self.accounts - 1, 1)), 0.975))
             value = index.at(contrast)
             found.append(Estimate(value, value - half, value + half))
         return tuple(found)
@@ -160,7 +160,7 @@ class SurrogateIndex:
         if not rank or free < 1:
             return None
         statistic = float(total @ np.linalg.pinv(meat, rcond=SINGULAR, hermitian=True) @ total)
-        return float(stats.f.sf(statistic / rank * free / way.size, rank, free))
+        return float(special.fdtrc(rank, free, max(statistic, 0.0) / rank * free / way.size))
 
 
 def _knots(column: Array) -> Array:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from shadowprice.checks import require
 from shadowprice.curves import check_levels
@@ -91,7 +91,7 @@ def plan_trial(
         spread = 2 * variance
     else:
         raise InvalidInput(f"must be above 0, got {variance:g}", field="variance")
-    z = float(stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(power))
+    z = float(special.ndtri((1 + level) / 2) + special.ndtri(power))
     requests = 2 * math.ceil(z * z * spread / gain**2)
     days = max(WEEK, math.ceil(requests / (LARGEST_SHARE * requests_per_day)))
     return TrialPlan(

@@ -23,13 +23,13 @@ from shadowprice.responses.inputs import Inputs
 from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import load
 from shadowprice.responses.separate import SeparateModels
-from shadowprice.responses.sided import DELIVERED
+from shadowprice.responses.sided import DELIVERED, DELIVERED_SIDE
 
 if TYPE_CHECKING:
     # With it comes torch-geometric, which takes longer to import than torch, and only models of funds need it here.
     from shadowprice.responses.funds.model import FundModel
 
-SIDE: Side = "customer"
+SIDE = DELIVERED_SIDE
 TOLERANCE = "risk_tolerance"
 """Column of a request to serve: the tolerance of its account, missing where it is not known."""
 UNCALIBRATED = "values of segments are not calibrated: a common factor of all values changes no plan; use 'none'"
