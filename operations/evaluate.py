@@ -9,7 +9,6 @@ from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.workspace import MODEL
 from shadowprice.evaluation.policy.gate import limits_of
 from shadowprice.evaluation.policy.mending import Override
-from shadowprice.reports.evaluation import Judging, evaluate_bundle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,9 @@ def run(job: EvaluateJob) -> bool:
     Raises:
         InvalidInput: limits or an override that cannot be, or limits for a model of segments.
     """
+    # Imported here: compiling a pipeline reads the fields of this job, and needs none of what the job needs.
+    from shadowprice.reports.evaluation import Judging, evaluate_bundle
+
     judging = Judging(
         incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
         beat_uniform=job.beat_uniform,

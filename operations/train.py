@@ -8,8 +8,6 @@ from operations.common.job import Job, option, reads, write_figures, writes
 from operations.common.workspace import CAMPAIGN, read_campaign
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import read_meta
-from shadowprice.learning.fit import fit_bundle
-from shadowprice.learning.recipes import Training
 from shadowprice.learning.training_set import served_accounts
 from shadowprice.responses.training import TrainingConfig
 
@@ -49,6 +47,10 @@ class TrainJob(Job):
 
 def run(job: TrainJob) -> None:
     """Train and write the model and the figures."""
+    # Imported here: compiling a pipeline reads the fields of this job, and needs none of what the job needs.
+    from shadowprice.learning.fit import fit_bundle
+    from shadowprice.learning.recipes import Training
+
     require_space(job.model, ACCOUNT_BYTES * served_accounts(job.training), job.name)
     how = Training(job.recipe, job.curve_repair, job.calibration, job.loss, job.amounts)
     if job.workspace is not None and (job.workspace / CAMPAIGN).exists():

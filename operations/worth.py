@@ -6,8 +6,6 @@ from pathlib import Path
 from operations.common.job import Job, option, option_of, reads, write_figures, writes
 from operations.train import TrainJob
 from shadowprice.checks import require
-from shadowprice.learning.recipes import Training
-from shadowprice.learning.worth.bundle import worth_of_bundle
 from shadowprice.responses.inputs import about_in
 from shadowprice.responses.training import TrainingConfig
 
@@ -39,6 +37,10 @@ def run(job: WorthJob) -> None:
     Raises:
         InvalidInput: the training set is about sessions or segments.
     """
+    # Imported here: compiling a pipeline reads the fields of this job, and needs none of what the job needs.
+    from shadowprice.learning.recipes import Training
+    from shadowprice.learning.worth.bundle import worth_of_bundle
+
     about = about_in(job.training)
     require(not about, "training", f"models of {about} have no budget to compare with a flat mixture")
     config = TrainingConfig(seed=job.seed)

@@ -1,19 +1,20 @@
 """Solves the price of a campaign from the model and the ledger of its workspace."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from feature_repo.online import OnlineReader
 from operations.common.to_come import requests_to_come
 from operations.common.workspace import (
     FEATURES,
@@ -46,6 +47,9 @@ from shadowprice.responses.layers.heads import Head, curves_of, learns_amounts, 
 from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.request import account_vectors, embed_requests, reads_partners
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
+
+if TYPE_CHECKING:
+    from feature_repo.online import OnlineReader
 
 READ = 10_000
 """Accounts that are read from the online store at a time."""
@@ -105,6 +109,9 @@ class Solver:
 
     @cached_property
     def _reader(self) -> OnlineReader:
+        # Imported here: compiling a pipeline imports this module, and Feast takes two seconds.
+        from feature_repo.online import OnlineReader
+
         return OnlineReader(self._features, self.model_version, self._widths)
 
     def curves(
