@@ -51,8 +51,9 @@ class Rows:
 
     def only(self, kept: NDArray[np.bool_]) -> "Rows":
         """Return the rows of a mask (N,)."""
-        arrays: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: array[kept] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        cut: dict[str, Any] = {name: array[kept] for name, array in found.items() if isinstance(array, np.ndarray)}
+        return replace(self, **cut)
 
 
 def read_rows(tables: Tables, side: Side, labeled: Path | None = None) -> Rows:

@@ -4,8 +4,7 @@ import re
 
 from shadowprice.currency import Currency
 from shadowprice.mapping.description import Column, Mapping, Source
-from shadowprice.mapping.opened import literal
-from shadowprice.mapping.texts import matches, refused, trimmed
+from shadowprice.mapping.opened import literal, matches, refused, trimmed
 
 SIGNS = {
     **dict.fromkeys(("USD", "AUD", "CAD", "NZD", "SGD", "HKD", "MXN", "TWD"), ("$",)),

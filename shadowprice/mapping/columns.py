@@ -15,9 +15,8 @@ from shadowprice.errors import InvalidInput
 from shadowprice.mapping.amounts import amount_sql, number_sql
 from shadowprice.mapping.description import Column, Mapping, Source
 from shadowprice.mapping.moments import time_sql
-from shadowprice.mapping.opened import ROW, Opened, literal, quoted
+from shadowprice.mapping.opened import ROW, Opened, literal, matches, quoted, refused, trimmed
 from shadowprice.mapping.sources import table_of
-from shadowprice.mapping.texts import matches, refused, trimmed
 from shadowprice.tables.schema import FLAG, REAL, TIME, WHOLE
 
 MONEY = frozenset(

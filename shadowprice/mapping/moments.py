@@ -3,8 +3,7 @@
 import re
 
 from shadowprice.mapping.description import Column
-from shadowprice.mapping.opened import literal
-from shadowprice.mapping.texts import matches, refused, trimmed
+from shadowprice.mapping.opened import literal, matches, refused, trimmed
 
 _DATE = r"\d{4}[-/]\d{1,2}[-/]\d{1,2}"
 _MOMENT = _DATE + r"[T ] *\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"

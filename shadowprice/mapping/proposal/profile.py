@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 from shadowprice.checks import require
 from shadowprice.mapping.description import Column, Source
 from shadowprice.mapping.moments import EXCEL, LOCAL_TIME, OFFSET_TIME, UTC_TIME, time_sql
-from shadowprice.mapping.opened import ROW, Opened, literal, quoted
+from shadowprice.mapping.opened import ROW, SPACES, Opened, literal, quoted, trimmed
 from shadowprice.mapping.proposal.dates import formats_of, number_format
 from shadowprice.mapping.proposal.dialects import propose_source
 from shadowprice.mapping.proposal.signs import Signs, currency_in, find_signs
 from shadowprice.mapping.sources import open_sources, table_of
-from shadowprice.mapping.texts import SPACES, trimmed
 
 SAMPLE_ROWS = 50_000
 """First rows of a file, from which types are told."""
