@@ -12,7 +12,7 @@ from shadowprice.campaign import Campaign, places_of
 from shadowprice.command.options import AsJson, application, main_of
 from shadowprice.currency import Currency
 from shadowprice.errors import NotFound
-from shadowprice.pacing.budgets.kept import remark
+from shadowprice.pacing.budgets.kept import outcome_remarks, remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
@@ -38,6 +38,8 @@ def show(workspace: Workspace, as_json: AsJson = False) -> None:
         return
     print(line(record, campaign))
     if note := remark(record, campaign):
+        print(note)
+    for note in outcome_remarks(record, campaign):
         print(note)
     if override is not None:
         note = f"taken all the same by {override['by']}: {override['reason']}"

@@ -12,6 +12,7 @@ from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, InvalidInput, PriceRejected, ShadowpriceError
 from shadowprice.files import write_whole
+from shadowprice.pacing.budgets.kept import outcome_remarks
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.places import COMPARED, DeliveryPlan, conversions
 from shadowprice.pacing.price_store import PriceStore
@@ -66,8 +67,10 @@ def run(job: SolveJob) -> PriceRecord:
     if plan is not None:
         plan.save(job.price)
     write_figures(job.figures, own if plan is None else plan.figures)
+    campaign = read_campaign(job.workspace)
+    for remark in outcome_remarks(record, campaign):
+        print(remark, flush=True)
     if job.summary is not None:
-        campaign = read_campaign(job.workspace)
         write_whole(job.summary, _page(campaign, job, record) if plan is None else plan.markdown(campaign))
     return record
 

@@ -21,11 +21,45 @@ from shadowprice.errors import PriceRejected
 SCHEMA_VERSION = 6
 LOG = ("log_rows", "log_head")
 """Fields that a record without a log leaves out, as records of earlier releases do."""
+OPTIONAL = (*LOG, "outcomes")
+"""Fields that a record leaves out where they are empty."""
 TIMES = ("solved_at", "expires_at", "window")
 LAST_VERSION = 10**10 - 1
 """Largest version: files of prices are named by ten digits."""
 MOST_BYTES = 1 << 24
 """Bytes of a record at most: plans of a year by the hour, for dozens of budgets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedOutcome:
+    """Second outcome that requests are expected to have: its mean, or the sum of a period.
+
+    expected  under the prices of a solve: value, and low and high end of its 95 % interval
+    least     the same of the levels with the least of it
+    """
+
+    expected: tuple[float, float, float]
+    least: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        for name in ("expected", "least"):
+            numbers = tuple(map(float, getattr(self, name)))
+            if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+                raise PriceRejected(f"price record: {name} of a second outcome must be three finite numbers")
+            object.__setattr__(self, name, numbers)
+
+    def of(self, name: str) -> str:
+        """Return ``expected`` or ``least`` with its interval.
+
+        >>> ExpectedOutcome(expected=(0.012, 0.0104, 0.0136), least=(0.0115, 0.01, 0.0131)).of("least")
+        '0.0115 [0.01, 0.0131]'
+        """
+        value, low, high = getattr(self, name)
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Plain JSON types."""
+        return {"expected": list(self.expected), "least": list(self.least)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +90,7 @@ class PriceRecord:
     by            user, machine and release that published it; empty of a record that was not published by a job
     log_rows      decisions in the served log when it was published, and log_head the root of their hash tree
                   (:mod:`shadowprice.pacing.decision_log.tree`); both are left out where no log was read
+    outcomes      limit on a second outcome → what was expected of it; left out where none is limited
     """
 
     campaign: str
@@ -89,6 +124,7 @@ class PriceRecord:
     by: str = ""
     log_rows: int = 0
     log_head: str = ""
+    outcomes: Mapping[str, ExpectedOutcome] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 
@@ -186,12 +222,14 @@ class PriceRecord:
         try:
             data = parse_json(text)
             names = {f.name for f in fields(cls)}
-            names -= set(LOG) - set(data)
+            names -= set(OPTIONAL) - set(data)
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
             for key in TIMES:
                 if data.get(key) is not None:
                     data[key] = datetime.fromisoformat(data[key])
+            if "outcomes" in data:
+                data["outcomes"] = {name: ExpectedOutcome(**own) for name, own in data["outcomes"].items()}
             return cls(**data).verify()
         # Lists in the place of numbers, and numbers that no float holds, fail in the checks of the fields.
         except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -221,6 +259,8 @@ class PriceRecord:
         for key in TIMES:
             if data.get(key) is not None:
                 data[key] = data[key].astimezone(UTC).isoformat()
-        for key in () if self.log_head else LOG:
-            del data[key]
+        data["outcomes"] = {name: own.to_dict() for name, own in self.outcomes.items()}
+        for key in OPTIONAL:
+            if not data[key]:
+                del data[key]
         return data

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shadowprice.errors import PriceRejected
-from shadowprice.price import PriceRecord
+from shadowprice.price import ExpectedOutcome, PriceRecord
 
 SOLVED = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -55,6 +55,19 @@ def test_a_sealed_record_survives_json_exactly() -> None:
     sealed = record().sealed()
     assert PriceRecord.from_json(sealed.to_json()) == sealed
     assert PriceRecord.from_json(sealed.to_json().encode()) == sealed
+
+
+def test_second_outcomes_survive_json_and_a_record_without_them_has_the_fields_that_it_always_had() -> None:
+    expected = ExpectedOutcome(expected=(0.012, 0.01, 0.014), least=(0.0115, 0.0095, 0.0135))
+    sealed = record(outcomes={"calm": expected}).sealed()
+    assert PriceRecord.from_json(sealed.to_json()) == sealed
+    assert json.loads(sealed.to_json())["outcomes"]["calm"]["least"] == [0.0115, 0.0095, 0.0135]
+    assert "outcomes" not in record().to_dict()
+    changed = json.loads(sealed.to_json())
+    for wrong in ([1.0], [0.1, 0.2, math.inf], None, "abc"):
+        changed["outcomes"]["calm"]["least"] = wrong
+        with pytest.raises(PriceRejected):
+            PriceRecord.from_json(json.dumps(changed))
 
 
 def test_the_checksum_is_sha256_over_the_sorted_compact_json_of_the_rest() -> None:

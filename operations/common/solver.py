@@ -32,7 +32,7 @@ from shadowprice.campaign import Side
 from shadowprice.campaign.session import SESSION
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, NotFound
-from shadowprice.learning.bundle import SPEND, read_meta
+from shadowprice.learning.bundle import OUTCOMES, SPEND, read_meta
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Context, Coverage, SideRequests, other_side
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
@@ -88,6 +88,10 @@ class Solver:
         check_offers(self.campaign, meta)
         self.model_version = str(meta["model_version"])
         self.spend = {side: HeldOutSpend.from_dict(own) for side, own in meta.get(SPEND, {}).items()}
+        self.bounds = {
+            side: {name: np.array(each, dtype=np.float64).T[1:] for name, each in own.items()}
+            for side, own in meta.get(OUTCOMES, {}).items()
+        }
         self.heads: Mapping[Side, Head] = load_heads(model)
         self._towers, self._encoders = load_towers(model), load_encoders(model)
         self._defaults = stored_defaults(self.heads, self._towers)
@@ -214,6 +218,7 @@ class Solver:
                 executor=executor,
                 accounts=self.accounts,
                 held_out_spend=self.spend,
+                outcome_bounds=self.bounds,
             )
         )
         if resolution is None:

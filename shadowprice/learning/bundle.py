@@ -40,6 +40,8 @@ LONG_TERM = "long_term"
 """Key in it: figures of the surrogate index that amounts are."""
 SPEND = "spend"
 """Field of the manifest with the spend of the model's policy by held-out rows, which its evaluation found."""
+OUTCOMES = "outcomes"
+"""Field of the manifest with value, low and high end of the 95 % interval of each second outcome at each level."""
 POSTERIOR = "posterior"
 """Field of the manifest with the :class:`~shadowprice.responses.posterior.CurvePosterior` of each side."""
 ROWS = 1 << 16
@@ -124,7 +126,7 @@ def write_bundle(
             side: {name: [[each.value, each.low, each.high] for each in means] for name, means in found.items()}
             for side, found in guards.items()
         }
-        describe["outcomes"] = bounds
+        describe[OUTCOMES] = bounds
     describe |= {LONG_TERM: dict(data.long_term)} if data.long_term else {}
     describe |= {POSTERIOR: {side: law.to_dict() for side, law in posterior.items()}} if posterior else {}
     describe |= {OFFERS: {side: list(names) for side, names in data.offers.items()}} if data.offers else {}

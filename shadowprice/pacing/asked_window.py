@@ -19,9 +19,10 @@ from shadowprice.allocation.sources.side import SideSource
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.pacing.budgets.given import without_a_price
 from shadowprice.pacing.budgets.guards import beyond
 from shadowprice.pacing.questions import Change, GroupLimit, InHand, Real
-from shadowprice.pacing.window import possible_rows, without_a_price
+from shadowprice.pacing.window import possible_rows
 
 QUANTILE = NormalDist().inv_cdf(0.975)
 """Half width of an interval in standard errors."""

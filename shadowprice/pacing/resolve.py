@@ -42,6 +42,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.sources.rows import Part, Row
@@ -102,6 +103,7 @@ class CampaignState:
     executor       who holds the accounts of a solve; None for this process
     accounts       gives side → names of the accounts of the curves, which a delivery lists; {} where nobody lists them
     held_out_spend  side → spend of the model's policy by rows that it has not learned from
+    outcome_bounds  side → second outcome → (2, J), limits of the 95 % interval of its mean at each level
     """
 
     campaign: Campaign
@@ -117,6 +119,7 @@ class CampaignState:
     executor: Executor | None = None
     accounts: Callable[[], Mapping[Side, Sequence[str]]] = dict
     held_out_spend: Mapping[Side, HeldOutSpend] = field(default_factory=dict)
+    outcome_bounds: Mapping[Side, Mapping[str, NDArray[np.float64]]] = field(default_factory=dict)
 
     @property
     def own(self) -> PriceRecord | None:
@@ -229,6 +232,7 @@ class _Rest:
             seconds=time.perf_counter() - started,
             spend_ratio=ratio,
             plans=self._plans(of_budgets),
+            outcomes=solution.outcomes,
         )
         return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
@@ -242,7 +246,7 @@ class _Rest:
         parts, rows = parts_of(
             campaign, own, self.slot, of_rows, shares_of_budgets(campaign, self.state.spend), self.at
         )
-        return parts, bending(rows, self.state.spend)
+        return parts, bending(rows, self.state.spend, self.state.outcome_bounds)
 
     def _spend_ratio(self, curves: Mapping[Side, Curves]) -> float:
         """Return the ratio that the window has shown so far; before its first price, that of held-out rows."""

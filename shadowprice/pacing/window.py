@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.population.source import Arrays
-from shadowprice.allocation.problem.solution import pick
 from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.allocation.sources.rows import Money, Part, Row, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.pacing.budgets.guards import SLACK, beside_money, check_guards
+from shadowprice.pacing.budgets.given import given, without_a_price
+from shadowprice.pacing.budgets.guards import SLACK, beside_money, check_guards, stated
 from shadowprice.pacing.budgets.periods import whole_limit
+from shadowprice.price import ExpectedOutcome
 
 IN_MEMORY = 1 << 18
 """Up to this many accounts the matrices of the problem are made once; of more they are made at each pass."""
@@ -32,6 +33,7 @@ class WindowSolution:
     spend_of    row of a further budget → side → expected minor units that its requests cost together; of a second
                 outcome its expected sum
     prices      name of each limit → its price: of a further budget that of its present period
+    outcomes    limit on a second outcome → what is expected of it, where its rows have bounds
     """
 
     allocation: Allocation
@@ -40,6 +42,7 @@ class WindowSolution:
     spend: Mapping[Side, float]
     spend_of: Mapping[str, Mapping[Side, float]]
     prices: Mapping[str, float]
+    outcomes: Mapping[str, ExpectedOutcome] = field(default_factory=dict)
 
 
 def solve_window(
@@ -111,7 +114,7 @@ def solve_window(
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
     guards = [row for row in rows if row.budget.outcome]
     most = possible_rows(most, _tiles_of_totals(window, most))
-    check_guards(window, shares, rows, most)
+    check_guards(window, rows, most)
     if least := campaign.least_return:
         window.net_of(least)
     small = executor is None and window.accounts <= IN_MEMORY
@@ -133,9 +136,9 @@ def solve_window(
         for at, arrays in source.tiles(source.names & needed):
             cost, allowed = arrays["cost"], arrays.get("allowed")
             level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
-            paid = _given(shares, cost, level, allowed, weights)
+            paid = given(shares, cost, level, allowed, weights)
             spend[source.side] += float(paid.sum())
-            taken = {row.name: _given(shares, row.taken(arrays), level, allowed, weights) for row in guards}
+            taken = {row.name: given(shares, row.taken(arrays), level, allowed, weights) for row in guards}
             for name, of_side in spend_of.items():
                 of_side[source.side] += float(taken.get(name, paid) @ arrays[members_of(name)])
     names = [campaign.budget.name, *(row.name for row in rows)]
@@ -146,6 +149,7 @@ def solve_window(
         {side: total / ahead[side] for side, total in spend.items()},
         spend_of,
         dict(zip(names, map(float, solved.prices), strict=True)),
+        stated(window, rows, solved.level),
     )
 
 
@@ -172,20 +176,6 @@ class _Sums:
         for row in rows:
             drawn = float(without_a_price(shares, row.charge(arrays), allowed, weights).sum())
             self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
-
-
-def _given(
-    shares: AnswerShares,
-    matrix: NDArray[np.float64],
-    level: NDArray[np.intp],
-    allowed: NDArray[np.bool_] | None,
-    weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return (N,): the expected entry of each column, chosen, drawn or held."""
-    chosen = shares.chosen * pick(matrix, level)
-    if shares.chosen < 1:
-        chosen += without_a_price(shares, matrix, allowed, weights)
-    return chosen
 
 
 def able_accounts(curves: Curves) -> NDArray[np.bool_]:
@@ -258,31 +248,3 @@ def least_cost(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping
         unit_cost = shares.chosen * lowest + drawn
         total += float(ahead[side] * mine.shares()[able] @ unit_cost)
     return total
-
-
-def without_a_price(
-    shares: AnswerShares,
-    matrix: NDArray[np.float64],
-    allowed: NDArray[np.bool_] | None,
-    weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return (N,): the weighted mean over the allowed levels of each column, and the lowest, each times its share.
-
-    Args:
-        shares: of the requests that are drawn and held.
-        matrix: (J, N).
-        allowed: (J, N); None: all.
-        weights: (J, N), of the levels where one is drawn; or those of one side
-            (:meth:`~shadowprice.campaign.Campaign.draw_weights`), whose columns allow no level beyond them.
-    """
-    expected = np.zeros(matrix.shape[1])
-    if allowed is None:
-        allowed = np.ones(matrix.shape, dtype=np.bool_)
-    if shares.drawn:
-        if weights.ndim == 1:
-            weights = np.append(weights, np.ones(len(matrix) - weights.size))[:, None]
-        total = np.where(allowed, weights * matrix, 0.0).sum(axis=0)
-        expected += shares.drawn * total / np.where(allowed, weights, 0.0).sum(axis=0)
-    if shares.held:
-        expected += shares.held * pick(matrix, allowed.argmax(axis=0))
-    return expected

@@ -16,6 +16,7 @@ from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.budgets.kept import outcome_remarks
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.loop import LoopDay
@@ -173,6 +174,7 @@ class CampaignDay:
             versions=versions(),
             notes=(
                 *shown.exploration_notes(self.exploration, self.campaign),
+                *(f"At the first price, {remark}." for remark in outcome_remarks(self.prices[0], self.campaign)),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),
                 *self.evaluation.notes,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
 from shadowprice.errors import NotFound, PriceRejected
-from shadowprice.pacing.budgets.kept import KEPT, remark
+from shadowprice.pacing.budgets.kept import KEPT, outcome_remarks, remark
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.budgets import further_budgets
@@ -135,6 +135,7 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
             ],
         ),
         *_budgets(campaign, record, currency),
+        *(f"- {remark}" for remark in outcome_remarks(record, campaign)),
         "## The window so far",
         _table(
             ("solved at (UTC)", "version", f"price {per_one}", "change", "paid", "off its plan", "reasons"),

@@ -90,11 +90,15 @@ def test_limits_on_complaints_are_learned_priced_kept_and_reported(tmp_path: Pat
     assert price.prices["incentives"] == 0
     assert price.prices["calm"] > 0
     assert price.prices["wide"] == 0
+    value, low, high = price.outcomes["calm"].expected
+    assert low < value < high
+    assert price.outcomes["wide"].least[0] == pytest.approx(known.min())
     with sqlite3.connect(f"file:{run / 'replay-ledger.db'}?mode=ro", uri=True) as ledger:
         chosen = pd.read_sql("SELECT level FROM decision", ledger)["level"].to_numpy()
     assert len(set(chosen)) > 1
     page = (run / "report.html").read_text()
     assert "x_complaints of all requests" in page
+    assert "limit &#x27;calm&#x27;: allowed 6" in page or "limit 'calm': allowed 6" in page
     assert f"{LOOSE} a request" in page
     assert price.plans["calm"][-1] == pytest.approx(SUM, rel=0.02)
     assert known[chosen].sum() == pytest.approx(SUM, rel=0.05)

@@ -26,12 +26,14 @@ class Row:
     in_hand  minor units, or units of a second outcome, that its requests may take, on top of what a mean earns
     bends    whether the sum of a second outcome that cannot be met counts as if it just could, as one of money does;
              else it is refused
+    bounds   side → (2, J), limits of the 95 % interval of the second outcome's mean at each level; empty: not known
     """
 
     name: str
     budget: GroupBudget
     in_hand: float
     bends: bool = False
+    bounds: Mapping[Side, NDArray[np.float64]] = field(default_factory=dict)
 
     def taken(self, arrays: Arrays) -> NDArray[np.float64]:
         """(J, n): what each level takes of the limit: money, or its second outcome."""

@@ -1,4 +1,4 @@
-"""Prices that stay because the remaining money can buy nothing more, and prices that do not bind."""
+"""Prices that stay because the remaining money can buy nothing more, prices that do not bind, and doubtful limits."""
 
 from collections.abc import Iterable, Mapping
 
@@ -64,6 +64,21 @@ def remark(record: PriceRecord, campaign: Campaign) -> str:
     if record.status != "steered" and record.violation < -SLACK:
         return "it does not bind: the requests expected use less than the money that is left"
     return ""
+
+
+def outcome_remarks(record: PriceRecord, campaign: Campaign) -> list[str]:
+    """Describe what each limited second outcome is expected to be; doubt a limit within the interval of the least."""
+    remarks = []
+    for limit in campaign.group_budgets:
+        if (found := record.outcomes.get(limit.name)) is None:
+            continue
+        per = " a request" if limit.form != "total" else ""
+        said = f"{limit.outcome}{per}, limit {limit.name!r}: allowed {limit.limit:g}, expected "
+        said += found.of("expected").replace(" ", " with 95 % interval ", 1)
+        if limit.limit <= found.least[2]:
+            said += f"; the limit may not be attainable: the least is {found.of('least')}"
+        remarks.append(said)
+    return remarks
 
 
 def _cheapest(campaign: Campaign, sides: Iterable[Side]) -> float:

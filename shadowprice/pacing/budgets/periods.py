@@ -67,12 +67,29 @@ def parts_of(
     return parts, list(rows.values())
 
 
-def bending(rows: Sequence[Row], spend: SpendReport) -> list[Row]:
+def bending(
+    rows: Sequence[Row],
+    spend: SpendReport,
+    bounds: Mapping[Side, Mapping[str, NDArray[np.float64]]] = MappingProxyType({}),
+) -> list[Row]:
     """Return the rows of a window; once a request was decided, sums of second outcomes bend.
 
     The first price is refused where a sum cannot be met. Later the campaign needs a price of its money in any case.
+
+    Args:
+        rows: of the window.
+        spend: so far.
+        bounds: side → second outcome → (2, J), limits of the 95 % interval of its mean at each level.
     """
-    return [replace(row, bends=any(spend.requests.values())) for row in rows]
+    begun = any(spend.requests.values())
+    return [
+        replace(
+            row,
+            bends=begun,
+            bounds={side: known[row.budget.outcome] for side, known in bounds.items() if row.budget.outcome in known},
+        )
+        for row in rows
+    ]
 
 
 class _Piece(NamedTuple):

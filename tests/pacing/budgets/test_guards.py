@@ -1,6 +1,7 @@
 """A limit on a second outcome: the program with one row more, by HiGHS, and the decision at its prices."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,12 +20,16 @@ from shadowprice.limits import Asked, GroupBudget, Limits
 from shadowprice.limits.usage import Usage
 from shadowprice.lists.money import counted_by_hold
 from shadowprice.pacing.budgets.in_hand import expected_sum
-from shadowprice.pacing.budgets.periods import parts_of
+from shadowprice.pacing.budgets.kept import outcome_remarks
+from shadowprice.pacing.budgets.periods import bending, parts_of
 from shadowprice.pacing.questions import Change
+from shadowprice.pacing.resolve import CampaignState
 from shadowprice.pacing.spend import CapUse
 from shadowprice.pacing.what_if import WhatIf
-from shadowprice.pacing.window import solve_window
+from shadowprice.pacing.window import solve_window, undivided
 from shadowprice.policy import Choices
+from shadowprice.price import PriceRecord
+from shadowprice.reports.prices import day_page
 
 LEVELS, COMPLAINTS = (0, 100, 200, 400), np.array([0.01, 0.02, 0.03, 0.09])
 GUARD = GroupBudget(name="calm", limit=0.022, form="per_account", outcome="x_complaints")
@@ -195,6 +200,104 @@ def test_a_decision_pays_the_prices_of_money_and_of_the_outcome() -> None:
 def test_a_limit_below_the_least_outcome_is_refused_with_what_is_possible() -> None:
     with pytest.raises(NotCertified, match=r"'calm' allows 0.005 x_complaints a request.*have 0.01; raise the limit"):
         solve_window(campaign_with(replace(GUARD, limit=0.005)), curves_with(), {"customer": 9.0, "merchant": 9.0}, 9e3)
+
+
+def test_what_is_expected_and_the_least_are_those_of_the_levels_given_with_bounds_by_the_same_weights() -> None:
+    arms = (Arm(name="policy", kind="policy", share=8000), Arm(name="held", kind="holdout", share=2000))
+    both = replace(SOME, name="north", limit=0.04)
+    campaign = campaign_with(replace(GUARD, limit=0.045), both, replace(SUMS[0], name="sum", limit=30.0))
+    campaign = replace(campaign, exploration=0.1, experiment=Experiment(arms=arms, salt="spring"))
+    rng, ahead = np.random.default_rng(3), {"customer": 300.0, "merchant": 200.0}
+    curves: dict[Side, Curves] = {}
+    for side, mine in curves_with().items():
+        allowed = rng.random(mine.response.shape) < 0.7
+        allowed[rng.integers(0, 4, mine.accounts), np.arange(mine.accounts)] = True
+        curves[side] = replace(mine, allowed=allowed, bits=mine.bits | np.uint32(4))
+    around = {side: mine.guards["x_complaints"] * [[0.6], [1.7]] for side, mine in curves.items()}
+    around["merchant"] = around["merchant"][:, ::-1].copy()  # the bounds have their least at another level
+    parts, rows = undivided(campaign, ahead)
+    rows = bending(rows, nothing_spent(campaign), {side: {"x_complaints": own} for side, own in around.items()})
+    found = solve_window(campaign, curves, ahead, 9e3, parts, rows)
+    shares, start = campaign.answer_shares, 0
+    sums, counted = {row.name: np.zeros((2, 3)) for row in rows}, dict.fromkeys((row.name for row in rows), 0.0)
+    for side, mine in curves.items():
+        level, times = found.allocation.level[start : start + 40].astype(int), ahead[side] / 40
+        start += 40
+        for which, means in enumerate((mine.guards["x_complaints"], *around[side])):
+            for account in range(40):
+                able = mine.allowed[:, account]
+                other = shares.drawn * np.average(means[able], weights=campaign.draw_weights(side)[able])
+                other += shares.held * means[able.argmax()]
+                for place, row in enumerate(rows):
+                    if mine.bits[account] >> place & 1:
+                        own = np.array([means[level[account]], means[able].min()])
+                        sums[row.name][:, which] += times * (shares.chosen * own + other)
+                        counted[row.name] += times * (which == 0)
+    for name in ("calm", "north", "sum"):
+        truth = sums[name] / (1.0 if name == "sum" else counted[name])
+        np.testing.assert_allclose([found.outcomes[name].expected, found.outcomes[name].least], truth, rtol=1e-12)
+    assert not solve_window(campaign, curves, ahead, 9e3).outcomes
+    half = bending(rows, nothing_spent(campaign), {"customer": {"x_complaints": around["customer"]}})
+    assert not solve_window(campaign, curves, ahead, 9e3, parts, half).outcomes
+
+
+def test_a_mean_is_refused_where_highs_finds_no_choice_and_never_else() -> None:
+    refused = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        guard = rng.uniform(0.01, 0.03, 4)
+        curves = {"customer": replace(curves_with(seed)["customer"], guards={"x_complaints": guard})}
+        limit = float(rng.uniform(0.008, 0.02))
+        response = curves["customer"].response.astype(float)
+        account = np.tile(np.arange(40), 4)
+        equal = csr_matrix((np.ones(160), (account, np.arange(160))))
+        means = np.repeat(guard, 40) / 40
+        cost = (response * np.array(LEVELS)[:, None]).ravel()
+        upper = [means, cost]
+        exact = optimize.linprog(-response.ravel(), upper, [limit, 1e6], equal, np.ones(40), bounds=(0, 1))
+        told = pytest.raises(NotCertified, match=f"have {guard.min():.4g}; raise") if exact.status else nullcontext()
+        with told:
+            solve_window(campaign_with(replace(GUARD, limit=limit)), curves, {"customer": 40.0}, 1e6)
+        refused += exact.status == 2
+    assert 5 < refused < 35
+
+
+@pytest.mark.parametrize(("limit", "open_"), [(0.005, False), (0.008, True)])
+def test_a_refusal_tells_the_interval_of_the_least(limit: float, open_: bool) -> None:
+    campaign, curves = campaign_with(replace(GUARD, limit=limit)), {"customer": curves_with()["customer"]}
+    parts, rows = undivided(campaign, curves)
+    bounds = {"customer": {"x_complaints": COMPLAINTS * [[0.7], [1.3]]}}
+    rows = bending(rows, nothing_spent(campaign), bounds)
+    said = "the rows leave this open: " if open_ else ""
+    with pytest.raises(NotCertified, match=rf"raise the limit \({said}the 95 % interval .* is 0.007 to 0.013\)"):
+        solve_window(campaign, curves, {"customer": 9.0}, 9e3, parts, rows)
+
+
+@pytest.mark.parametrize(("limit", "doubtful"), [(0.012, True), (0.02, False)])
+def test_the_first_price_doubts_a_limit_within_the_interval_of_the_least(limit: float, doubtful: bool) -> None:
+    campaign, curves = campaign_with(replace(GUARD, limit=limit), limit=10**6), curves_with()
+    bounds = {side: {"x_complaints": mine.guards["x_complaints"] * [[0.7], [1.3]]} for side, mine in curves.items()}
+    state = CampaignState(
+        campaign=campaign,
+        at=0.0,
+        slot_and_step=(0, 0),
+        spend=nothing_spent(campaign),
+        remaining=dict.fromkeys(campaign.sides, np.array([40.0])),
+        curves=lambda: curves,
+        newest=None,
+        version=1,
+        model_version="m",
+        now=datetime.now(UTC),
+        outcome_bounds=bounds,
+    )
+    record = PriceRecord.from_json(state.solve().record.to_json())
+    assert record.outcomes["calm"].expected[0] == pytest.approx(limit, rel=1e-6)
+    assert record.outcomes["calm"].least == pytest.approx((0.01, 0.007, 0.013))
+    doubt = "; the limit may not be attainable: the least is 0.01 [0.007, 0.013]" if doubtful else ""
+    value, low, high = record.outcomes["calm"].expected
+    said = f"allowed {limit}, expected {value:.3g} with 95 % interval [{low:.3g}, {high:.3g}]"
+    assert outcome_remarks(record, campaign) == [f"x_complaints a request, limit 'calm': {said}{doubt}"]
+    assert said in day_page(campaign, [record])
 
 
 def test_a_sum_below_the_least_is_refused_with_what_is_possible_unless_the_campaign_runs() -> None:
