@@ -174,10 +174,10 @@ class CampaignDay:
             versions=versions(),
             notes=(
                 *shown.exploration_notes(self.exploration, self.campaign),
-                *(f"At the first price, {remark}." for remark in outcome_remarks(self.prices[0], self.campaign)),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *((loop_sentence(loop_summary(self.loop), Currency.of(self.dataset.currency)),) if self.loop else ()),
                 *self.evaluation.notes,
+                *(f"At the opening price, {remark}." for remark in outcome_remarks(self.opening, self.campaign)),
             ),
         )
 
