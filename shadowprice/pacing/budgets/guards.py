@@ -89,8 +89,8 @@ def _stated(window: CampaignProblem, row: Row, level: NDArray[np.integer[Any]] |
     if mean and not counted > 0:
         return None
     found = sums / counted if mean else sums + (budget.limit - row.in_hand)
-    expected, least_of = (tuple(map(float, each)) for each in found)
-    return ExpectedOutcome(expected=expected, least=least_of)
+    expected, possible = ((float(value), float(low), float(high)) for value, low, high in found)
+    return ExpectedOutcome(expected=expected, least=possible)
 
 
 def beyond(row: Row, own: Row, tiles: Iterable[Arrays], chosen: float) -> str:
