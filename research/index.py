@@ -1,14 +1,12 @@
 """Write the front page of the results: each page's primary verdict, and the status of each paper's tables."""
 
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from research.papers import by_paper
-from research.summary import beside, show
-from shadowprice.evaluation.statistics.intervals import Estimate
+from research.summary import beside
 from shadowprice.files import write_whole
 
 INDEX = "README.md"
@@ -37,8 +35,8 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
         "",
         INTRODUCTION,
         "",
-        "| page | primary comparison | verdict | difference |",
-        "|---|---|---|---|",
+        "| page | primary comparison | verdict |",
+        "|---|---|---|",
         *(_row(name, page) for name, page in pages.items()),
         "",
         *_missing([name for name in names if name not in pages]),
@@ -68,11 +66,9 @@ def _missing(names: list[str]) -> list[str]:
 
 
 def _row(name: str, page: dict[str, Any]) -> str:
-    compared, verdict, difference = "", "", ""
+    compared, verdict = "", ""
     if primary := page.get("primary"):
         compared = f"{primary['row']} against {beside(primary['row'], primary['other'])} on {primary['column']}"
         verdict = primary["verdict"]
-        bounds = [math.nan if primary[key] is None else primary[key] for key in ("mean", "low", "high")]
-        difference = show(Estimate(*bounds), sign=True)
-    cells = [f"[{name}]({name}.md)", compared, verdict, difference]
+    cells = [f"[{name}]({name}.md)", compared, verdict]
     return "| " + " | ".join(cells) + " |"

@@ -193,13 +193,11 @@ def _at(curve: NDArray[np.floating], level: NDArray[np.integer]) -> Reals:
 
 
 def reading(found: Summary) -> str:
-    line, curve, none = (
-        found.finding(VALUE, f"{world}: {COUNTED}", f"{world}: {OWN}") for world in (LINEAR, CURVED, NONE)
-    )
+    curve, none = (found.finding(VALUE, f"{world}: {COUNTED}", f"{world}: {OWN}") for world in (CURVED, NONE))
     return (
-        f"With influence: {line}; {curve}. Without: {none}. All prices decide by the true curves of own responses, all "
-        "accounts ask equally often, and the trial's mapping of exposure is that of the world; a real graph misses "
-        "ties, and a real influence may differ between partners."
+        f"Other worlds: {curve}; {none}. All prices decide by the true curves of own responses, all accounts ask "
+        "equally often, and the trial's mapping of exposure is that of the world; a real graph misses ties, and a real "
+        "influence may differ between partners."
     )
 
 

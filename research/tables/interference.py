@@ -191,11 +191,11 @@ def _mapped(market: Market, arm: Bools, y: Reals, unit: NDArray[Any]) -> Effect:
 
 
 def reading(found: Summary) -> str:
-    near, far = WORLDS
+    _, far = WORLDS
     return (
-        f"{found.finding(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}; "
-        f"{found.finding(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. This world favors two designs: an incentive "
-        "of one hour moves nobody in the next, and the exposure mapping knows the world's rule but for its curvature."
+        f"With {found.finding(AWAY, f'{far}: {GROUP}', f'{far}: {ACCOUNT}')}. "
+        "This world favors two designs: an incentive of one hour moves nobody in the next, and the exposure mapping "
+        "knows the world's rule but for its curvature."
     )
 
 

@@ -89,13 +89,9 @@ def run(seed: int, quick: bool) -> Rows:
 def reading(summary: Summary) -> str:
     share = {row: summary.cell(row, SHARE).value for row in summary.rows}
     return (
-        f"With the true start DIPN reaches {share[TRUE_START]:.0f}% of the gain, the DNN {share[DNN]:.0f}%; with the "
-        f"best start that rows of the lowest level allow {share[BEST_START]:.0f}%, with the one it learns "
-        f"{share[DIPN]:.0f}%, and with a longer first phase {share[LONGER]:.0f}%. All changes (bias not frozen, longer "
-        f"first phase, rate 0.03, smoothness 0.1) reach {share[CHANGED]:.0f}%: "
-        f"{summary.finding(SHARE, CHANGED, DNN)}. With 10 levels DIPN reaches {share[DIPN + FEW_LEVELS]:.0f}% and "
-        f"the DNN {share[DNN + FEW_LEVELS]:.0f}%, with 30 % of the accounts at the lowest level "
-        f"{share[DIPN + MORE_LOWEST]:.0f}% and {share[DNN + MORE_LOWEST]:.0f}%."
+        f"Of the gain DIPN reaches {share[TRUE_START]:.0f}% with the true start, {share[BEST_START]:.0f}% with the "
+        f"best that rows of the lowest level allow, and {share[DIPN]:.0f}% with the one it learns. All changes (bias "
+        f"not frozen, longer first phase, rate 0.03, smoothness 0.1): {summary.finding(SHARE, CHANGED, DNN)}."
     )
 
 
