@@ -40,26 +40,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""
 YES = frozenset(
     (
-        *(
-            "1",
-            "true",
-            "t",
-            "yes",
-            "y",
-            "on",
-            "x",
-            "✓",
-            "ja",
-            "j",
-            "wahr",
-            "oui",
-            "vrai",
-            "si",
-            "sí",
-            "sim",
-            "verdadero",
-        ),
-        *("vero", "tak", "ano", "evet", "kyllä", "да", "так", "是", "はい", "예", "used", "redeemed"),
+        *("1", "true", "t", "yes", "y", "on", "x", "✓", "ja", "j", "wahr", "oui", "vrai", "si", "sí", "sim"),
+        *("verdadero", "vero", "tak", "ano", "evet", "kyllä", "да", "так", "是", "はい", "예", "used", "redeemed"),
     )
 )
 EVEN = 4.0

@@ -105,8 +105,13 @@ class Free:
     def take(self, name: str, own: str, **more: object) -> None:
         """Take a column for a canonical one, which keeps the first that it gets."""
         if own and name not in self.columns:
-            self.columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
-            self.names.pop(own, None)
+            self.put(name, Proposed(own=own, **more))  # type: ignore[arg-type]
+
+    def put(self, name: str, origin: Proposed | None) -> None:
+        """Set the origin of a canonical column, if there is one, and take its own column."""
+        if origin is not None:
+            self.columns[name] = origin
+            self.names.pop(origin.own, None)
 
     def first(self, name: str, cells: Iterable[Cells], reason: str = "") -> None:
         """Take the first of some columns that is left."""

@@ -16,13 +16,10 @@ from shadowprice.mapping.proposal.guesses import (
     hinted,
     is_value,
     likely_values,
-    named,
     names_rows,
-    time_keys,
-    time_reason,
     value_reason,
 )
-from shadowprice.mapping.proposal.parts import Part, Proposal, refers
+from shadowprice.mapping.proposal.parts import Free, Part, Proposal, refers
 from shadowprice.mapping.proposal.percent import in_percent
 from shadowprice.mapping.proposal.profile import Profile, profiles
 from shadowprice.mapping.proposal.results import orders, outcome, results
@@ -72,30 +69,25 @@ def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
 
 def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys: Mapping[str, str]) -> Part:
     trials = found["trials"]
-    columns: dict[str, Proposed] = {}
-    free = {column.name: column for column in trials.columns}
-
-    def take(name: str, own: str, **more: object) -> None:
-        columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
-        free.pop(own, None)
-
+    free = Free(trials)
+    columns = free.columns
     for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
-        own = refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
-        if own:
-            take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
-    names = [cells.name for cells in free.values() if names_rows(cells)]
-    many = [cells.name for cells in free.values() if cells.kind == "text" and not cells.values and not cells.unique]
-    keys_like = [cells for cells in free.values() if cells.kind == "text" or (cells.whole and not cells.values)]
+        if source in keys:
+            own = refers(db, found[source], keys[source], trials, free.left)
+            free.take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
+    names = [cells.name for cells in free.left if names_rows(cells)]
+    many = [cells.name for cells in free.left if cells.kind == "text" and not cells.values and not cells.unique]
+    keys_like = [cells for cells in free.left if cells.kind == "text" or (cells.whole and not cells.values)]
     called = [cells.name for cells in keys_like if hinted(cells, "account_id")]
-    if "account_id" not in columns and (called or many or names):
+    if called or many or names:
         reason = "by its name" if called else "many different values"
-        take("account_id", (called or many or names)[0], reason=reason, check=True)
-    requests = [name for name in names if name in free]
+        free.take("account_id", (called or many or names)[0], reason=reason, check=True)
+    requests = [name for name in names if name in free.names]
     if requests:
-        take("request_id", requests[0], reason="no two rows have the same value")
+        free.take("request_id", requests[0], reason="no two rows have the same value")
     else:
         columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
-    times = [cells for cells in free.values() if cells.kind == "time"]
+    times = [cells for cells in free.left if cells.kind == "time"]
     if not times:
         own = ", ".join(trials.opened.names)[:300]
         raise InvalidInput(
@@ -103,35 +95,26 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
             "another form, or cells another delimiter, write the mapping by hand",
             field=trials.source.file,
         )
-    sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
-    times = [time for time in times if time is not sent]
-    take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
-    parts = in_percent(list(free.values()), trials)
+    free.times("decided_at", lambda _: True, "when the offer was made")
+    parts = in_percent(free.left, trials)
     columns |= parts
-    chosen = {name: free.pop(column.own) for name, column in parts.items() if column.own}
-    offered = [] if parts else likely_values([cells for cells in free.values() if is_value(cells, trials)])
+    chosen = {name: free.names.pop(column.own) for name, column in parts.items() if column.own}
+    offered = [] if parts else likely_values([cells for cells in free.left if is_value(cells, trials)])
     if offered:
-        take("face_value", offered[0].name, reason=value_reason(offered[0]), check=True)
-    names_offers = None if offered or parts else alternatives(list(free.values()))
+        free.take("face_value", offered[0].name, reason=value_reason(offered[0]), check=True)
+    names_offers = None if offered or parts else alternatives(free.left)
     if names_offers is not None:
-        columns["offer_id"], columns["cost"] = named_offer(names_offers), unit_cost(names_offers)
-        free.pop(names_offers.name)
+        free.put("offer_id", named_offer(names_offers))
+        columns["cost"] = unit_cost(names_offers)
     offers = chosen.get("offer_id", names_offers) or next(iter([*chosen.values(), *offered]), None)
-    drawn_with = chance(db, trials, offers, list(free.values()))
-    if drawn_with is not None:
-        columns["propensity"] = drawn_with
-        free.pop(drawn_with.own, None)
+    free.put("propensity", chance(db, trials, offers, free.left))
     if offers is not None and columns.get("account_id", Proposed()).own:
-        group = drawn_by(db, trials, offers, columns["account_id"].own, list(free.values()))
-        if group is not None:
-            columns["cluster"] = group
-            free.pop(group.own)
+        free.put("cluster", drawn_by(db, trials, offers, columns["account_id"].own, free.left))
     if "outcomes" not in found:
-        columns |= results(free, sent, times)
-    names = ["account_id", "face_value" if names_offers is None else "offer_id"]
-    names += [] if "outcomes" in found else ["redeemed"]
-    missing = [name for name in names if name not in columns]
-    return Part(table="exposure", profile=trials, columns=columns, missing=missing, unused=tuple(free))
+        columns |= results(free.names, trials.cells(columns["decided_at"].own), times)
+    required = ["account_id", "face_value" if names_offers is None else "offer_id"]
+    required += [] if "outcomes" in found else ["redeemed"]
+    return free.part("exposure", [name for name in required if name not in columns])
 
 
 def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool) -> Part:

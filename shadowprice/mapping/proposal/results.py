@@ -79,16 +79,12 @@ def results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) 
 
 def outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
     """Return a file of results, of which each names its offer."""
-    free = {column.name: column for column in rows.columns}
-    columns: dict[str, Proposed] = {}
-    asked = made.columns["request_id"].own
-    own = refers(db, made.profile, asked, rows, rows.columns) if asked else ""
-    if own:
-        columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
-        free.pop(own)
-    columns |= results(free, None, [cells for cells in free.values() if cells.kind == "time"])
-    missing = [name for name in ("request_id", "redeemed", "observed_at") if name not in columns]
-    return Part(table="outcome", profile=rows, columns=columns, missing=missing, unused=tuple(free))
+    free = Free(rows)
+    free.key(db, "request_id", made, "request_id")
+    free.columns |= results(free.names, None, [cells for cells in free.left if cells.kind == "time"])
+    return free.part(
+        "outcome", [name for name in ("request_id", "redeemed", "observed_at") if name not in free.columns]
+    )
 
 
 def orders(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part | None:
@@ -96,7 +92,7 @@ def orders(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part | N
     asked, account = (made.columns[name].own if name in made.columns else "" for name in ("request_id", "account_id"))
     if not account or (asked and refers(db, made.profile, asked, rows, rows.columns)):
         return None
-    own = refers(db, made.profile, account, rows, _likely_accounts(rows), least=KNOWN)
+    own = refers(db, made.profile, account, rows, named(rows.columns, "account_id"), least=KNOWN)
     free = Free(rows)
     free.times("ordered_at", lambda cells: not hinted(cells, "canceled"), "when it was ordered")
     answered = any(has_two_values(cells) and hinted(cells, "redeemed") for cells in free.left)
@@ -152,10 +148,6 @@ def _canceled(cells: Cells) -> Proposed | None:
         return None
     expression = f"CASE WHEN {quoted(cells.name)} IS NULL THEN 'false' ELSE 'true' END"
     return Proposed(keys={"expression": expression}, reason=f"{reason}: where {cells.name} is known", check=True)
-
-
-def _likely_accounts(rows: Profile) -> list[Cells]:
-    return [cells for cells in rows.columns if hinted(cells, "account_id")] or list(rows.columns)
 
 
 def _names_many(cells: Cells) -> bool:
