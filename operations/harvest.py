@@ -21,7 +21,6 @@ from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.harvest import READ, harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
-from shadowprice.tables.database import parquet_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,20 +63,20 @@ def run(job: HarvestJob) -> dict[str, int]:
     exposure, strangers = _of_known(dataset.tables, harvested.exposure)
     split, old = dataset.split, set[str]()
     if len(exposure):
-        last = max(part["decided_at"].max() for part in _parts(dataset.tables, "exposure"))
+        last = max(part["decided_at"].max() for part in dataset.tables.parts("exposure"))
         split = split.later(max(exposure["decided_at"].max() - last, timedelta()))
     if job.recent_days and len(exposure):
         since = exposure["decided_at"].max() - timedelta(days=job.recent_days)
         _check_recent(split, since, exposure["decided_at"].max())
         exposure = exposure[exposure["decided_at"] >= since].reset_index(drop=True)
-        parts = _parts(dataset.tables, "exposure")
+        parts = dataset.tables.parts("exposure")
         old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
     outcome = harvested.outcome[harvested.outcome["request_id"].isin(exposure["request_id"])]
     if job.outcomes and len(outcome):
         more = read_outcomes(Path(job.outcomes), outcome["request_id"])
         outcome = outcome.assign(**{str(name): more[name].to_numpy() for name in more})
     served = set(exposure["request_id"])
-    sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
+    sources = {name: dataset.tables.parts(name) for name in dataset.tables.sources}
     sources["exposure"] = _joined(dataset.tables, "exposure", served | old, exposure)
     sources["outcome"] = _joined(dataset.tables, "outcome", served | old, outcome)
     counts = {
@@ -127,18 +126,10 @@ def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int
     return rows, len(exposure) - len(rows)
 
 
-def _parts(tables: Tables, name: str) -> Iterator[pd.DataFrame]:
-    source = tables.sources[name]
-    if isinstance(source, Path):
-        yield from parquet_parts(source)
-    else:
-        yield source
-
-
 def _joined(tables: Tables, name: str, left_out: set[str], rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Rows of a table that are not left out, then those that were served; all with the columns of both."""
     names = list(dict.fromkeys((*tables.columns(name), *rows.columns)))
-    for part in _parts(tables, name):
+    for part in tables.parts(name):
         yield _with_columns(part[~part["request_id"].isin(left_out)], names)
     if len(rows):
         yield _with_columns(rows, names)
