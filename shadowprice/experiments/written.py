@@ -135,8 +135,7 @@ def page(
         if count:
             yield f"{count:,} requests are left out, because {reason}."
     yield ""
-    yield "| arm | assigned | asked | requests | value | paid |"
-    yield "|---|---|---|---|---|---|"
+    yield from _table("arm", "assigned", "asked", "requests", "value", "paid")
     for arm in found.arms:
         assigned = "" if arm.assigned is None else f"{arm.assigned:,}"
         paid = currency.write(arm.cost)
@@ -145,15 +144,12 @@ def page(
         yield from _arm(lift, request, per, currency)
     yield from _by_day(found, per)
     for name, segments in found.segments.items():
-        yield ""
-        yield f"## {name} by segment"
-        yield ""
+        yield from _section(f"{name} by segment")
         sound = math.isfinite(segments.different)
         different = f"{segments.different:.3g}" if sound else "not known: fewer than two have an error"
         yield f"p-value of no difference between segments: {different}."
         yield ""
-        yield f"| segment | incremental value per {per} | adjusted p-value |"
-        yield "|---|---|---|"
+        yield from _table("segment", f"incremental value per {per}", "adjusted p-value")
         for one in segments.segments:
             adjusted = f"{one.adjusted:.3g}" if math.isfinite(one.adjusted) else "not known: no error"
             yield f"| {one.segment} | {one.lift.value} | {adjusted} |"
@@ -166,11 +162,8 @@ def outcome_lines(outcomes: Outcomes, per: str) -> Iterator[str]:
     """Return the lines about second outcomes."""
     if not outcomes:
         return
-    yield ""
-    yield "## Second outcomes"
-    yield ""
-    yield f"| outcome | arm | incremental per {per} | relative |"
-    yield "|---|---|---|---|"
+    yield from _section("Second outcomes")
+    yield from _table("outcome", "arm", f"incremental per {per}", "relative")
     for name, lifts in outcomes.items():
         for lift in lifts:
             relative = lift.relative.told(f"`{lift.baseline}` has none")
@@ -192,7 +185,8 @@ def limit_lines(
     limits = [each for each in campaign.limits.budgets if each.outcome]
     measured = [each for each in limits if each.outcome in outcomes]
     if measured:
-        yield from ("", "| limit | of | requests | came | allowed |", "|---|---|---|---|---|")
+        yield ""
+        yield from _table("limit", "of", "requests", "came", "allowed")
         names = ("account_id", "side", "partner_id", "arm")
         columns = zip(*(rows[name] for name in names), rows["groups"].str.split(","), strict=True)
         asked = [Asked(*values) for values in columns]
@@ -214,14 +208,11 @@ def everybody_lines(found: Sequence[ForAll], currency: Currency) -> Iterator[str
     """Return the lines about the effect if everybody were in an arm."""
     if not found:
         return
-    yield ""
-    yield "## If everybody were in an arm"
-    yield ""
+    yield from _section("If everybody were in an arm")
     yield "Per account of the graph, against nobody in it: the own arm, and the share of partners in the arm."
     yield "It holds where a share of partners moves the response by a line. Use it to check a trial."
     yield ""
-    yield "| arm | value | cost | accounts |"
-    yield "|---|---|---|---|"
+    yield from _table("arm", "value", "cost", "accounts")
     for effect in found:
         yield f"| {effect.arm} | {effect.value} | {_money(effect.cost, currency)} | {effect.accounts:,} |"
 
@@ -238,24 +229,28 @@ def influence_lines(found: Sequence[PassedOn], campaign: Campaign) -> Iterator[s
         return
     # Values in money are told in major units, and so is the incentive.
     times = 1.0 if campaign.in_money else Currency.of(campaign.currency).unit
-    yield ""
-    yield "## If partners are given more"
-    yield ""
+    yield from _section("If partners are given more")
     symbol = Currency.of(campaign.currency).symbol
     yield f"Value of an account for {symbol}1 more that each of its partners is given."
     yield ""
-    yield "| partners | value | in the price |"
-    yield "|---|---|---|"
+    yield from _table("partners", "value", "in the price")
     for of in found:
         counted = "yes, once the campaign names the file" if of.counts else "no: the interval includes 0"
         yield f"| {of.side} | {of.effect.times(times)} | {counted} |"
 
 
+def _section(title: str) -> tuple[str, ...]:
+    return "", f"## {title}", ""
+
+
+def _table(*columns: str) -> tuple[str, ...]:
+    """Return the lines above the rows of a table."""
+    return f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"
+
+
 def _arm(lift: Lift, request: Lift, per: str, currency: Currency) -> Iterator[str]:
     total = lift.total
-    yield ""
-    yield f"## {lift.arm}"
-    yield ""
+    yield from _section(lift.arm)
     yield f"- Value that would not have come anyway: {total.told(form=',.5g')} in all;"
     base = f"of that of `{lift.baseline}`" if math.isfinite(lift.relative.value) else f"`{lift.baseline}` has no value"
     yield f"  {lift.value} per {per}, {_percent(lift.relative)}{base}."
@@ -294,14 +289,11 @@ def _money(effect: Effect, currency: Currency) -> str:
 
 def _by_day(found: Analysis, per: str) -> Iterator[str]:
     for daily in found.daily:
-        yield ""
-        yield f"## {daily.arm} by day"
-        yield ""
+        yield from _section(f"{daily.arm} by day")
         yield f"Per {per} and day, mean of the days so far. The intervals hold on all days together: the trial may be"
         yield "stopped on any of them."
         yield ""
-        yield "| day | incremental value | low | high |"
-        yield "|---|---|---|---|"
+        yield from _table("day", "incremental value", "low", "high")
         for day, *row in zip(daily.days, daily.value.value, daily.value.low, daily.value.high, strict=True):
             yield f"| {day} | " + " | ".join(f"{figure:.4g}" if math.isfinite(figure) else "" for figure in row) + " |"
         if not np.isfinite(daily.value.low).all():
@@ -310,13 +302,10 @@ def _by_day(found: Analysis, per: str) -> Iterator[str]:
 
 
 def _periods(found: Analysis) -> Iterator[str]:
-    yield ""
-    yield "## Periods of constant shares"
-    yield ""
+    yield from _section("Periods of constant shares")
     yield "Shares were raised: arms are compared within each period, and the differences are added."
     yield ""
-    yield "| from | to | requests | shares |"
-    yield "|---|---|---|---|"
+    yield from _table("from", "to", "requests", "shares")
     for period in found.periods:
         shares = ", ".join(f"{arm} {share / WHOLE:.1%}" for arm, share in period.experiment.shares.items() if share)
         yield f"| {_time(period.first)} | {_time(period.last)} | {period.requests:,} | {shares} |"
@@ -327,9 +316,7 @@ def _time(at: Any) -> str:
 
 
 def _ratios(found: Analysis) -> Iterator[str]:
-    yield ""
-    yield "## Sample ratio"
-    yield ""
+    yield from _section("Sample ratio")
     if found.assigned_ratio is not None:
         yield f"Assigned, by the list: p-value {found.assigned_ratio.p_value:.3g}."
     valid = found.ratio_by_day[-1]
@@ -341,8 +328,7 @@ def _ratios(found: Analysis) -> Iterator[str]:
 
 def _counts(title: str, ratio: SampleRatio) -> Iterator[str]:
     yield ""
-    yield f"| arm | {title} | expected |"
-    yield "|---|---|---|"
+    yield from _table("arm", title, "expected")
     for name, expected in ratio.expected.items():
         yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"
 
