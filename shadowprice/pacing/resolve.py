@@ -24,8 +24,8 @@ given to (:class:`~shadowprice.pacing.budgets.caps.CapsAhead`).
 The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
 (:mod:`shadowprice.pacing.window`). Where a minor unit expected by the curves is really ``spend_ratio`` minor units, the
 money in hand is divided by it, so that the budget binds at the price. At first held-out rows tell this ratio
-(:mod:`shadowprice.pacing.budgets.first_ratio`), then the day (:mod:`shadowprice.pacing.budgets.learned`). The plan is
-the expected spend of the chosen levels, times that ratio, over the forecast arrivals, hour by hour; with caps, early
+(:mod:`shadowprice.allocation.spend_ratio`), then the day (:mod:`shadowprice.pacing.budgets.learned`). The plan is the
+expected spend of the chosen levels, times that ratio, over the forecast arrivals, hour by hour; with caps, early
 requests cost more (:meth:`CapsAhead.profile`).
 
 Where the rest of the window can spend no money, nothing is solved: the record has the newest price and its
@@ -39,6 +39,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,13 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.sources.rows import Part, Row
-from shadowprice.allocation.spend_ratio import HeldOutSpend
+from shadowprice.allocation.spend_ratio import HeldOutSpend, solve_within
+from shadowprice.allocation.spend_ratio import spend_ratio as held_out_ratio
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.pacing.budgets.caps import COLUMNS, CapsAhead, counting_prices
 from shadowprice.pacing.budgets.certificate import certify, check_progress, expected_requests, sampled_sides
-from shadowprice.pacing.budgets.first_ratio import first_ratio
 from shadowprice.pacing.budgets.in_hand import (
     expected_cost_of_holds,
     in_hand_of_budgets,
@@ -254,12 +255,13 @@ class _Rest:
         if state.own is not None or campaign.budget.form != "total" or not state.held_out_spend:
             return spend_ratio(campaign, state.newest, state.spend, self.committed, self.at, state.model_version)
         expected = {side: self.to_come[side] for side in curves}
+        few = {side: mine.sample(COLUMNS) for side, mine in curves.items()}
 
-        def price(few: Mapping[Side, Curves], ratio: float) -> float:
+        def price(ratio: float) -> float:
             solved = solve_window(campaign, few, expected, self.in_hand / ratio, *self._parts(few, ratio))
             return solved.prices.get(campaign.budget.name, 0.0)
 
-        return first_ratio(curves, expected, state.held_out_spend, price)
+        return solve_within(price, float, partial(held_out_ratio, state.held_out_spend, expected))[1].value
 
     def _ratio_of(self, name: str, ratio: float) -> float:
         """Return the ``spend_ratio`` of a row, which is of money alone."""

@@ -36,7 +36,7 @@ def held_out_spend(
     where β of a level is the share of its Σ_H e² in rows at which π chooses it. β = 0 is the doubly robust estimate by
     the held-out rows alone, and this one has the least variance (control variates). O(n · (J + 40)) for n rows.
     """
-    expected = {side: _expected(trial) for side, trial in trials.items()}
+    expected = {side: (_real(trial.expected_value), _real(trial.expected_cost)) for side, trial in trials.items()}
     prices = spread(np.concatenate([step_worth(*pair) for pair in expected.values()]))[::-1]
     found = {}
     for side, (value, cost) in expected.items():
@@ -65,11 +65,6 @@ def held_out_spend(
             rows=int(held.sum()),
         )
     return found
-
-
-def _expected(trial: RandomizedRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    value, cost = (_real(own) for own in (trial.expected_value, trial.expected_cost))
-    return value, cost
 
 
 def _real(values: ArrayLike | None) -> NDArray[np.float64]:
