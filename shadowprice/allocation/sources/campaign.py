@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.sources.rows import Money, Part
 from shadowprice.allocation.sources.side import SideSource
@@ -57,7 +56,6 @@ class CampaignProblem:
             SideSource(
                 campaign,
                 side,
-                curves[side].levels,
                 curves[side].response,
                 part.shares[side] * (np.ones(curves[side].accounts) if requests is None else requests[side]),
                 paid[side],
@@ -92,22 +90,6 @@ class CampaignProblem:
     def accounts(self) -> int:
         """Number of accounts N of all sides."""
         return sum(source.accounts for source in self.sources)
-
-    def tiles(self) -> Iterator[Arrays]:
-        """All matrices, a few accounts at a time."""
-        for source in self.sources:
-            for _, arrays in source.tiles(source.names):
-                yield arrays
-
-    @property
-    def columns(self) -> dict[Side, slice]:
-        """Side → its accounts among all; of the last part."""
-        return {source.side: place for source, place in zip(self.sources, self.places, strict=True)}
-
-    @property
-    def sides(self) -> dict[Side, SideSource]:
-        """Side → its accounts; of the last part."""
-        return {source.side: source for source in self.sources}
 
     @property
     def places(self) -> list[slice]:

@@ -45,7 +45,6 @@ class SideSource:
 
     campaign: Campaign
     side: Side
-    levels_of_side: NDArray[np.int64]
     response: NDArray[np.float32]
     requests: NDArray[np.float64]
     paid: NDArray[np.float64]

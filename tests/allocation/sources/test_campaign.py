@@ -44,7 +44,7 @@ def campaign_problem(
 ) -> tuple[Problem, dict[Side, slice]]:
     joint = CampaignProblem(plan, curves)
     joint.resources = Money(plan, joint.resources.in_hand + carry)
-    return joint.whole(), joint.columns
+    return joint.whole(), {source.side: place for source, place in zip(joint.sources, joint.places, strict=True)}
 
 
 def ratio_of_equation_16(curves: dict[Side, Curves], level: np.ndarray, columns: dict[Side, slice]) -> float:
