@@ -35,7 +35,7 @@ class GbdtModel(ResponseModel):
         level: ``monotone``: the response never falls in the amount; ``free``: no constraint; ``none``: trees do
             not see the amount and every curve is flat, for the effect step of a repair to give it a slope.
         partner: whether the partner (``partner_id``) is read as a category; by default where rows name one.
-        trees, learning_rate, leaves, leaf_rows, feature_share, row_share, patience: of the boosting.
+        trees, learning_rate, leaf_rows, patience: of the boosting.
 
     Where the training frame has amounts, further trees learn their log-normal law from the rows that responded.
 
@@ -60,10 +60,7 @@ class GbdtModel(ResponseModel):
         partner: bool | None = None,
         trees: int = 2000,
         learning_rate: float = 0.05,
-        leaves: int = 31,
         leaf_rows: int = 100,
-        feature_share: float = 0.7,
-        row_share: float = 0.8,
         patience: int = 50,
     ) -> None:
         super().__init__(levels, seed)
@@ -77,10 +74,10 @@ class GbdtModel(ResponseModel):
         self.parameters: dict[str, Any] = {
             "objective": "binary" if side == "customer" else "regression",
             "learning_rate": learning_rate,
-            "num_leaves": leaves,
+            "num_leaves": 31,
             "min_data_in_leaf": leaf_rows,
-            "feature_fraction": feature_share,
-            "bagging_fraction": row_share,
+            "feature_fraction": 0.7,
+            "bagging_fraction": 0.8,
             "bagging_freq": 1,
             "seed": seed,
             "deterministic": True,
