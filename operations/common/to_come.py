@@ -1,9 +1,8 @@
 """Curves of the requests that a campaign expects, marked with its further budgets, rules and caps."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -21,18 +20,9 @@ from shadowprice.pacing.history import CONTEXTS, read_part
 from shadowprice.pacing.population import SideAccounts
 from shadowprice.pacing.state import PricingState
 
-
-class Unknown(Protocol):
-    """Gives the curves of requests whose accounts are not read from the model's population."""
-
-    def __call__(
-        self,
-        side: Side,
-        account_id: NDArray[np.str_],
-        partner_id: NDArray[np.str_] | None = None,
-        context: Context | None = None,
-    ) -> Curves:
-        """Curves (J, n) of n requests; a partner is empty where a request has none."""
+Unknown = Callable[[Side, NDArray[np.str_], NDArray[np.str_] | None, Context | None], Curves]
+"""Gives the curves (J, n) of n requests of a side, by their accounts, partners and context; a partner is empty where a
+request has none, and no partners and no context are None."""
 
 
 def requests_to_come(
@@ -109,7 +99,7 @@ def requests_to_come(
                 _marked(coverage, side, curves, known.account_id, context=drawn_contexts(pool, curves.accounts))
             )
         if recent.size:
-            curves = unknown(side, recent, partners, live) if live is not None else unknown(side, recent)
+            curves = unknown(side, recent, None if live is None else partners, live)
             other = replace(curves, weight=np.full(recent.size, weight))
             parts.append(
                 _marked(coverage, side, other, recent.tolist(), partners.tolist() if by_partner else None, live)
