@@ -69,35 +69,26 @@ def map_checked(
         check: raises :class:`InvalidTable`, whose faults are translated into the user's own words.
         outside: as for :func:`map_tables`.
     """
+    sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
+    tables: dict[str, Iterator[pd.DataFrame]] = {}
     try:
         with empty_database() as db:
-            return _mapped(db, mapping, parts_of, names, check, outside)
+            wanted = wanted_columns(db, mapping)
+            parts = parts_of(db, mapping, open_sources(db, mapping.folder, sources, wanted, outside=outside))
+            for table in names:
+                if table in parts:
+                    tables[table] = _read(db, parts[table])
+                elif table in EVENTS and table not in OPTIONAL:
+                    tables[table] = iter([pd.DataFrame({name: [] for name in named_columns(table)}, dtype=object)])
+            try:
+                return check(tables)
+            except InvalidTable as error:
+                raise _in_own_words(db, parts, error.problems, mapping) from None
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         full = disk_full(error)
         if full is not None:
             raise full from error
         raise
-
-
-def _mapped(
-    db: duckdb.DuckDBPyConnection,
-    mapping: Mapping,
-    parts_of: Planner,
-    names: Sequence[str],
-    check: Callable[[dict[str, Iterator[pd.DataFrame]]], Checked],
-    outside: bool,
-) -> Checked:
-    sources = (part.source for parts in mapping.tables.values() for part in parts if part.source.name)
-    wanted = wanted_columns(db, mapping)
-    parts = parts_of(db, mapping, open_sources(db, mapping.folder, sources, wanted, outside=outside))
-    tables: dict[str, Iterator[pd.DataFrame]] = {table: _read(db, parts[table]) for table in names if table in parts}
-    for table in names:
-        if table not in tables and table in EVENTS and table not in OPTIONAL:
-            tables[table] = iter([pd.DataFrame({name: [] for name in named_columns(table)}, dtype=object)])
-    try:
-        return check(tables)
-    except InvalidTable as error:
-        raise _in_own_words(db, parts, error.problems, mapping) from None
 
 
 def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.DataFrame]:
@@ -153,7 +144,7 @@ def _translated(db: duckdb.DuckDBPyConnection, parts: Sequence[Part], problem: T
         return problem
     part, rows = parts[0], problem.rows
     if len(parts) > 1 and rows:
-        sizes = [_count(db, one) for one in parts]
+        sizes = [int(db.execute(f"SELECT count(*) FROM {one.query}").fetchall()[0][0]) for one in parts]
         part, rows = _part_of(parts, sizes, rows)
     own = part.labels.get(problem.column or "")
     if not part.source or (problem.column is not None and not own):
@@ -173,10 +164,6 @@ def _part_of(parts: Sequence[Part], sizes: Sequence[int], rows: Sequence[int]) -
             return part, tuple(row - start for row in rows if row < start + size)
         start += size
     return parts[-1], tuple(rows)
-
-
-def _count(db: duckdb.DuckDBPyConnection, part: Part) -> int:
-    return int(db.execute(f"SELECT count(*) FROM {part.query}").fetchall()[0][0])
 
 
 def _source_rows(
