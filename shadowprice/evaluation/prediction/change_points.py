@@ -19,14 +19,12 @@ class ChangePoints:
               one degree of freedom; the places were chosen on the same rows, so it is too small
     segments  the chosen fit, with C + 1 segments
     free      the fit with one segment per level, for comparison
-    bic       float64, of the fits with 1, 2, … segments
     """
 
     at: NDArray[np.int64]
     p_value: NDArray[np.float64]
     segments: HazardSegments
     free: HazardSegments
-    bic: NDArray[np.float64]
 
 
 def find_change_points(
@@ -58,11 +56,10 @@ def find_change_points(
     path.reverse()
     few = int(_bic(path).argmin()) + 2
     path[1:few] = [_moved(data, fit, edges) for fit in path[1:few]]
-    bic = _bic(path)
-    chosen = path[int(bic.argmin())]
+    chosen = path[int(_bic(path).argmin())]
     lost = np.array([chosen.loglik - fit.loglik for fit in _joined(data, chosen)])
     p_value = special.chdtrc(1, np.maximum(2 * lost, 0.0))
-    return ChangePoints(chosen.edges[1:-1], np.asarray(p_value, dtype=np.float64), chosen, free, bic)
+    return ChangePoints(chosen.edges[1:-1], np.asarray(p_value, dtype=np.float64), chosen, free)
 
 
 def _bic(path: list[HazardSegments]) -> NDArray[np.float64]:
