@@ -6,11 +6,14 @@ rarely more than 0 is left as it is.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from shadowprice.responses.layers.base import ResponseLayer
 
 FAR = 10.0
 """Standard deviations from the mean of a level to the nearest response that is cut."""
@@ -47,6 +50,22 @@ class ResponseLimits(nn.Module):
         far = farthest(response - mean[level], response, np.ones(level.size) if weight is None else weight)
         for limit, side in ((self.low, -far), (self.high, far)):
             limit.copy_(torch.from_numpy(mean + side))
+
+
+class LimitedLayer(ResponseLayer):
+    """Response layer whose loss is the squared error of the responses within limits, which its start fits."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.limits = ResponseLimits(self.levels.size)
+
+    def cut(self, level: Tensor, response: Tensor) -> Tensor:
+        """Responses (n,) within the limits of their levels."""
+        return self.limits.cut(level, response)
+
+    def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
+        """(n,) squared error at the assigned level."""
+        return (self.at(embedding, level) - self.cut(level, response)) ** 2
 
 
 def farthest(residual: NDArray[np.float64], response: NDArray[np.float64], weight: NDArray[np.float64]) -> float:

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from shadowprice.responses.arrays import inverse_softplus, line, softplus
 from shadowprice.responses.calibration import mean_shift
-from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.extremes import ResponseLimits
+from shadowprice.responses.layers.extremes import LimitedLayer
 from shadowprice.responses.layers.heads import LinearHead
 
 
-class LinearLayer(ResponseLayer):
+class LinearLayer(LimitedLayer):
     """Embedding (n, D) → expected response (n, J)."""
 
     estimator = staticmethod(mean_shift)
@@ -25,20 +24,11 @@ class LinearLayer(ResponseLayer):
         super().__init__(levels)
         self.slope = nn.Linear(width, 1)
         self.base = nn.Linear(width, 1)
-        self.limits = ResponseLimits(self.levels.size)
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Expected response (n, J), non-decreasing in the level for any weights."""
         response: Tensor = line(softplus(self.slope(embedding)), self.amounts, self.base(embedding))
         return response
-
-    def cut(self, level: Tensor, response: Tensor) -> Tensor:
-        """Responses (n,) within the limits of their levels."""
-        return self.limits.cut(level, response)
-
-    def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
-        """(n,) squared error at the assigned level."""
-        return (self.at(embedding, level) - self.cut(level, response)) ** 2
 
     @torch.no_grad()
     def start(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from shadowprice.responses.calibration import logit_shift, mean_shift
 from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.extremes import ResponseLimits
+from shadowprice.responses.layers.extremes import LimitedLayer
 from shadowprice.responses.layers.hazard import soft_threshold
 from shadowprice.responses.layers.heads import Head, PerLevelHead
 from shadowprice.responses.weights import means_by_level
@@ -79,23 +79,11 @@ class PerLevelLayer(ResponseLayer):
         return {"weight": self.shared + self.deviation, "bias": self.bias}
 
 
-class PerLevelRatioLayer(PerLevelLayer):
+class PerLevelRatioLayer(LimitedLayer, PerLevelLayer):
     """Embedding (n, D) → expected responses (n, J), in any order of the levels; squared error within limits."""
 
     estimator = staticmethod(mean_shift)
     head = staticmethod(partial(PerLevelHead, probability=False))
-
-    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
-        super().__init__(width, levels)
-        self.limits = ResponseLimits(self.levels.size)
-
-    def cut(self, level: Tensor, response: Tensor) -> Tensor:
-        """Responses (n,) within the limits of their levels."""
-        return self.limits.cut(level, response)
-
-    def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
-        """(n,) squared error at the assigned level."""
-        return (self.at(embedding, level) - self.cut(level, response)) ** 2
 
     @torch.no_grad()
     def start(
