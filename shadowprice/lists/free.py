@@ -77,7 +77,8 @@ def solve_free(
         return Solved(prices, limits)
     ahead = {side: float(curves.accounts) for side, curves in free.items()}
     parts = [Part(dict.fromkeys(free, 1.0), {row.name: place for place, row in enumerate(rows)})]
-    plain = _plain(campaign)
+    # Among these accounts nobody explores or has an arm.
+    plain = replace(campaign.without_arms(), limits=replace(campaign.limits, budgets=campaign.group_budgets))
     solution = solve_window(plain, free, ahead, left / ratio, parts, rows, executor=executor)
     solved = solution.allocation
     certify(campaign, solved, left, lambda: ratio * least_cost(plain, free, ahead))
@@ -91,9 +92,3 @@ def solve_free(
         gap=solved.gap,
         violation=solved.violation,
     )
-
-
-def _plain(campaign: Campaign) -> Campaign:
-    """Return the campaign of the accounts that the price chooses for: nobody explores or has an arm."""
-    limits = replace(campaign.limits, budgets=campaign.group_budgets)
-    return replace(campaign.without_arms(), limits=limits)

@@ -141,9 +141,7 @@ def _assign(db: duckdb.DuckDBPyConnection, made: Sequence[Part], window: str, to
 
 def _counted(db: duckdb.DuckDBPyConnection, source: str) -> str:
     """Return how many lines count, and how many are left out for each reason; each line has one."""
-    query = (
-        """SELECT state, count(*), sum(total_lines), sum(main), sum(backs), sum(repeats) FROM order_one GROUP BY ALL"""
-    )
+    query = "SELECT state, count(*), sum(total_lines), sum(main), sum(backs), sum(repeats) FROM order_one GROUP BY ALL"
     found = {state: tuple(map(int, counts)) for state, *counts in db.execute(query).fetchall()}
     orders, _, counted, *_ = found.get("counted", (0,) * 5)
     known = [counts for state, counts in found.items() if state != "unknown"]
