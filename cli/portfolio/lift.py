@@ -13,7 +13,6 @@ from operations.common.maturity import BY_CAMPAIGN
 from operations.questions.together import Together, together
 from shadowprice.command.options import application, main_of
 from shadowprice.currency import Currency
-from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.written import lift_json, rate
 
 Repeated = list[str] | None
@@ -52,7 +51,7 @@ def lift(
 
 
 def _plain(found: Together) -> dict[str, Any]:
-    one = next(iter(found.campaigns.values()))
+    one, holdout = next(iter(found.campaigns.values())), {"forgone": found.forgone, "saved": found.saved}
     return {
         "currency": one.currency,
         "money_unit": "minor units",
@@ -62,12 +61,8 @@ def _plain(found: Together) -> dict[str, Any]:
         "left_out": found.left_out,
         "lift": lift_json(found.lift),
         "by": {name: lift_json(own) for name, own in found.by.items()},
-        **{name: [effect.value, effect.low, effect.high] for name, effect in _of_holdout(found).items()},
+        **{name: [effect.value, effect.low, effect.high] for name, effect in holdout.items()},
     }
-
-
-def _of_holdout(found: Together) -> dict[str, Effect]:
-    return {"forgone": found.forgone, "saved": found.saved}
 
 
 def show(found: Together, console: Console) -> None:

@@ -115,7 +115,8 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     )
     path = source_file(Path(store.repo_path), PRICE_VIEW)
     # The row of an earlier attempt that did not reach the online store is dropped.
-    earlier = [table[table["price_sha256"] != record.sha256] for table in _history(path)]
+    tables = [pd.read_parquet(path)] if path.exists() else []
+    earlier = [table[table["price_sha256"] != record.sha256] for table in tables]
     history = pd.concat([*earlier, row], ignore_index=True).astype({EVENT_TIME: "datetime64[us, UTC]"})
     replace_parquet(path, pa.Table.from_pandas(history, preserve_index=False))
     write_rows(store, PRICE_VIEW, row)
@@ -285,7 +286,3 @@ def write_rows(store: Any, view: str, rows: pd.DataFrame) -> None:
         store.write_to_online_store(view, rows)
     except STORE_FAILURES as error:
         raise Unavailable(f"online store of {store.repo_path}: cannot be written: {error}") from error
-
-
-def _history(path: Path) -> list[pd.DataFrame]:
-    return [pd.read_parquet(path)] if path.exists() else []

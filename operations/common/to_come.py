@@ -78,7 +78,8 @@ def requests_to_come(
         past = {str(name): older[name].tolist() for name in older}
         pool = joined_contexts([*([] if live is None else [(live, recent.size)]), (past, len(older))], names)
         parts: list[SideAccounts] = []
-        if by_partner and known is not None and side not in pairs and not recent.size and _expected(state, side):
+        expected = float(np.sum(state.remaining.get(side, 0.0))) > 0
+        if by_partner and known is not None and side not in pairs and not recent.size and expected:
             raise NotFound(
                 f"the run has not counted the partners of its {side}s, which a limit or rule reads; write the limit or "
                 "rule into the campaign of the mapping or tables and run again: featurize then counts them"
@@ -110,10 +111,6 @@ def requests_to_come(
                 pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves
             )
     return populations
-
-
-def _expected(state: PricingState, side: Side) -> bool:
-    return float(np.sum(state.remaining.get(side, 0.0))) > 0
 
 
 def _marked(

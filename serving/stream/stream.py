@@ -67,7 +67,8 @@ class Stream:
             raise NotFound(f"there is no decision log in {self.log}")
         rows = read_cursor(self.cursor)
         # The log has each decision before its outcome. Ends that are read in the other order keep that in the stream.
-        ends = {kind: _end(self.log, kind) for kind in reversed(SCHEMAS)}
+        logged = {kind: segments(self.log, kind) for kind in reversed(SCHEMAS)}
+        ends = {kind: max((segment.last for segment in own), default=0) for kind, own in logged.items()}
         check_cursor(self.cursor, rows, ends)
         sent = kept = 0
         self._show(rows, ends)
@@ -109,10 +110,6 @@ class Stream:
         if time.monotonic() - self._reported > REPORT_SECONDS:
             self._reported = time.monotonic()
             logger.info("stream: %s rows taken, %s behind", f"{sum(rows.values()):,}", f"{behind:,}")
-
-
-def _end(folder: Path, kind: RowKind) -> int:
-    return max((segment.last for segment in segments(folder, kind)), default=0)
 
 
 def _batches(folder: Path, kind: RowKind, read: int, end: int, size: int) -> Iterator[list[Mapping[str, Any]]]:

@@ -128,7 +128,8 @@ class SessionLog:
         if "session_id" in frame:
             place = pd.Index(session["session_id"]).get_indexer(pd.Index(frame["session_id"])).astype(np.int64)
         else:
-            before = _last_before(session["user_id"], collected, frame["account_id"], _next(at))
+            behind = np.where(at == NEVER, NEVER, at + 1)
+            before = _last_before(session["user_id"], collected, frame["account_id"], behind)
             place = before(1)[:, 0]
         if "snapshot_at" not in frame:
             at = np.where(place >= 0, collected[place], NEVER)
@@ -174,10 +175,6 @@ def session_ends(session: pd.DataFrame) -> Index:
     """
     instants = [nanoseconds(session[column]) for column in ("redeemed_at", "expires_at")]
     return np.minimum(*(np.where(instant == UNKNOWN, NEVER, instant) for instant in instants))
-
-
-def _next(at: Index) -> Index:
-    return np.where(at == NEVER, NEVER, at + 1)
 
 
 def _positions(session: NDArray[Any]) -> Index:

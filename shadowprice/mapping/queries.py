@@ -16,7 +16,6 @@ from shadowprice.mapping.description import (
     ORDER,
     PERCENT,
     RESULTS,
-    Column,
     Mapping,
     Table,
 )
@@ -144,11 +143,8 @@ def _mapped(
     if table == "exposure" and "offer_id" not in sql:
         names = (*names, "offer_id")
         rows = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {rows})"
-    return Part(rows, names, given.source.label, _labels(columns), own.get(given.source.name))
-
-
-def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
-    return {name: column.label for name, column in columns.items()}
+    labels = {name: column.label for name, column in columns.items()}
+    return Part(rows, names, given.source.label, labels, own.get(given.source.name))
 
 
 def _offered(part: Part) -> Part:
