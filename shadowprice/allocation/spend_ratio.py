@@ -25,7 +25,7 @@ LARGEST = 4.0
 """The ratio stays within this factor of 1."""
 NORMAL = 1.96
 ROUNDS, CLOSE = 6, 1e-3
-"""Solves of :func:`solve_within`, at most, and the relative change of the ratio that ends them."""
+"""Changes of the ratio in :func:`solve_within`, at most, and the relative one that ends them."""
 
 Solved = TypeVar("Solved")
 
@@ -99,13 +99,10 @@ def solve_within(
     The price depends on the ratio and the ratio on the price: each solve takes the geometric mean of the ratios before.
     """
     ratio = 1.0
-    for _ in range(ROUNDS):
+    for more in reversed(range(ROUNDS + 1)):
         solved = solve(ratio)
         found = ratio_at(price_of(solved))
-        if abs(found.value / ratio - 1) <= CLOSE:
+        if not more or abs(found.value / ratio - 1) <= CLOSE:
             break
         ratio = found.value if ratio == 1.0 else math.sqrt(ratio * found.value)
-    else:
-        solved = solve(ratio)
-        found = ratio_at(price_of(solved))
     return solved, Ratio(*(end * ratio / found.value for end in found))
