@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.checks import refuse_rows, require, require_one_of
+from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.weights import Weights, inverse_propensity
 
@@ -99,22 +100,19 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
     level = frame["level"].to_numpy(dtype=np.int64)
     if np.unique(level).size == 1:
         return np.ones(level.size)
-    account, owners = pd.factorize(frame["account_id"].astype(str), sort=True)
-    enough = 2 <= folds <= owners.size
-    require(enough, "folds", f"needs 2 to {owners.size} folds, the number of accounts, got {folds}")
-    fold = (np.random.default_rng(seed).permutation(owners.size) % folds)[account]
-    chance = np.empty(level.size)
-    for held_out in range(folds):
-        own = fold == held_out
-        unseen = np.setdiff1d(level[own], level[~own])
-        for few in unseen[:1]:
+
+    def given(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+        for few in np.setdiff1d(level[test], level[train])[:1]:
             reason = f"level {few} occurs for too few accounts to fit its propensity; drop the level or merge it"
             refuse_rows("level", level == few, reason)
-        inputs = fit_tabular(frame[~own])
-        model = fit_multinomial(_features(inputs, frame[~own]), level[~own])
-        column = np.searchsorted(model.classes_, level[own])
-        chance[own] = model.predict_proba(_features(inputs, frame[own]))[np.arange(own.sum()), column]
-    return chance
+        inputs = fit_tabular(frame[train])
+        model = fit_multinomial(_features(inputs, frame[train]), level[train])
+        column = np.searchsorted(model.classes_, level[test])
+        chances: Array = model.predict_proba(_features(inputs, frame[test]))
+        return chances[np.arange(column.size), column][None]
+
+    account = frame["account_id"].to_numpy(dtype=str)
+    return np.asarray(cross_fitted(given, account, folds=folds, seed=seed)[0])
 
 
 def _features(inputs: TabularInputs, frame: pd.DataFrame) -> Array:
