@@ -18,6 +18,7 @@ from shadowprice.evaluation.policy.gate import CAMPAIGN, Check, GateResult
 from shadowprice.evaluation.policy.mending import mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
+from shadowprice.evaluation.uplift.long_term import written
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.responses.layers.heads import load_heads, rule_of
 from shadowprice.responses.sided import DELIVERED_SIDE
@@ -152,12 +153,6 @@ def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], ND
     account_id = table["account_id"].to_numpy().astype(str)
     stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
     return account_id, head.response(stored), rule(stored)
-
-
-def written(found: Estimate, currency: Currency) -> str:
-    """Return an amount of minor units with its interval."""
-    value, low, high = (currency.write(amount) for amount in (found.value, found.low, found.high))
-    return f"{value} [{low}, {high}]"
 
 
 def _more(name: str, rate: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -76,14 +76,14 @@ class LongTermFigures:
         )
         for name, effect in zip(names[1:], self.effects, strict=True):
             yield (
-                f"By the index, {name} changes the long-term value of a request by {_money(effect, currency)} against "
+                f"By the index, {name} changes the long-term value of a request by {written(effect, currency)} against "
                 f"{names[0]}; the interval includes the error of the index."
             )
         for name, learned, observed in zip(names[1:], self.learned, self.observed, strict=True):
             if learned is not None and observed is not None:
                 yield (
-                    f"Learned rows, {name} against {names[0]}: {self.late} differs by {_money(observed, currency)}, "
-                    f"the index by {_money(learned, currency)}."
+                    f"Learned rows, {name} against {names[0]}: {self.late} differs by {written(observed, currency)}, "
+                    f"the index by {written(learned, currency)}."
                 )
         if self.p_value is None:
             yield "The learned rows cannot check the index: they have one level, or too few accounts."
@@ -104,6 +104,7 @@ class LongTermFigures:
             )
 
 
-def _money(found: Estimate, currency: Currency) -> str:
+def written(found: Estimate, currency: Currency) -> str:
+    """Return an amount of minor units with its interval."""
     value, low, high = (currency.write(amount) for amount in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]"
