@@ -1,6 +1,5 @@
 """Decide a list of accounts at once, over exactly these accounts, and authorize each in the ledger."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from operations.measure import nothing_spent
 from shadowprice.campaign import NAME, NAME_RULE, Campaign
 from shadowprice.documents import read_json
 from shadowprice.errors import Conflict, InvalidInput, NotCertified
-from shadowprice.files import lock_file, whole_file, write_whole
+from shadowprice.files import lock_file, sha256, whole_file, write_whole
 from shadowprice.limits.coverage import SideRequests
 from shadowprice.lists.accounts import read_listed
 from shadowprice.lists.answered import answered, items_of
@@ -107,7 +106,7 @@ def _planned(job: DecideJob, name: str, stage: Stages) -> Summary:
 
 def _authorized(job: DecideJob, name: str, stage: Stages) -> Summary:
     """Keep the plan in the workspace, authorize it part by part, and write the list of the ledger's answers."""
-    folder, digest = job.workspace / LISTS / name, _digest(job.accounts)
+    folder, digest = job.workspace / LISTS / name, sha256(job.accounts)
     folder.mkdir(parents=True, exist_ok=True)
     lock = lock_file(folder / ".lock")
     if lock is None:
@@ -210,8 +209,3 @@ def _check_window(campaign: Campaign) -> None:
             f"the window of campaign {campaign.name!r} is from {campaign.starts_at.isoformat()} to "
             f"{campaign.ends_at.isoformat()}; outside of it nothing is authorized: leave the ledger out for a plan"
         )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

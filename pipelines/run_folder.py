@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from pipelines.local.finished import KEPT, finished, mark
 from pipelines.local.memory import PeakMemory
 from shadowprice.datasets.inputs import input_files
 from shadowprice.errors import Conflict, NotFound
-from shadowprice.files import lock_file, write_whole
+from shadowprice.files import lock_file, sha256, write_whole
 from shadowprice.lifeline import keep_open
 
 RECORD, LOCK, STEPS = "run.json", ".lock", "steps"
@@ -155,11 +154,8 @@ def recorded(folder: Path) -> dict[str, Any]:
 
 def _files(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Digest of each file that the data set of a run reads."""
-    digests = {}
-    for path in input_files(arguments["dataset"], arguments["data"], arguments["options"]):
-        with path.open("rb") as file:
-            digests[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
+    paths = input_files(arguments["dataset"], arguments["data"], arguments["options"])
+    return {str(path): sha256(path) for path in paths}
 
 
 def _lock(folder: Path) -> None:

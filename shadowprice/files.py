@@ -1,6 +1,7 @@
-"""Writing a file whole or not at all, and locking one."""
+"""Writing a file whole or not at all, its checksum, and locking one."""
 
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -43,6 +44,12 @@ def whole_file(path: str | os.PathLike[str], *, durable: bool = False) -> Iterat
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def sha256(path: Path) -> str:
+    """Return the checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def lock_file(path: str | os.PathLike[str]) -> int | None:

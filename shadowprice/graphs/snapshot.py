@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.files import whole_file, write_whole
+from shadowprice.files import sha256, whole_file, write_whole
 from shadowprice.graphs.accounts import AccountIds, AccountIndex
 from shadowprice.graphs.adjacency import Adjacency
 
@@ -109,7 +108,7 @@ class GraphSnapshot:
                 "at": self.at.isoformat(),
                 "names": dict(self.names),
                 "edge_names": self.edge_names,
-                "sha256": {name: _digest(draft / f"{name}.npy") for name in arrays},
+                "sha256": {name: sha256(draft / f"{name}.npy") for name in arrays},
             }
             (draft / META).write_text(json.dumps(meta, indent=1))
             shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +135,7 @@ class GraphSnapshot:
         arrays: dict[str, NDArray[Any]] = {}
         for name, digest in meta["sha256"].items():
             path = folder / f"{name}.npy"
-            if not path.exists() or (check and _digest(path) != digest):
+            if not path.exists() or (check and sha256(path) != digest):
                 fault = "is not the file that was written; run `shadowprice job featurize` again"
                 raise InvalidInput(fault, field=str(path))
             arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -171,7 +170,7 @@ def rename(folder: Path, names: Mapping[str, str]) -> int:
         with whole_file(path, durable=True) as draft, draft.open("wb") as file:
             np.save(file, account_id.astype(str), allow_pickle=False)
             file.flush()
-            meta["sha256"]["account_id"] = _digest(draft)
+            meta["sha256"]["account_id"] = sha256(draft)
             # The checksum is first: an array that is there already would hide that it is missing.
             write_whole(folder / META, json.dumps(meta, indent=1), durable=True)
     return count
@@ -179,8 +178,3 @@ def rename(folder: Path, names: Mapping[str, str]) -> int:
 
 def _mapped(folder: Path) -> GraphSnapshot:
     return GraphSnapshot.load(folder, check=False)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

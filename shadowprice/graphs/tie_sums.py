@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from shadowprice.files import whole_file, write_whole
+from shadowprice.files import sha256, whole_file, write_whole
 from shadowprice.tables.database import BATCH, Tables, instant, write_batches
 
 INDEX = "sums.json"
@@ -116,12 +115,6 @@ def digest(tables: Tables, at: datetime) -> str:
         query = f"SELECT count(*), sum(hash({columns})) FROM edge WHERE ts <= {instant(at)}"
         ((count, hash_sum),) = db.sql(query).fetchall()
     return f"{count} {hash_sum}"
-
-
-def sha256(path: Path) -> str:
-    """Checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def quoted(path: Path) -> str:

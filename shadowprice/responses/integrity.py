@@ -1,6 +1,5 @@
 """Integrity of the files of a model: digests written with it and checked on reading."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from shadowprice.campaign import Campaign
 from shadowprice.checks import require
 from shadowprice.errors import NotFound
+from shadowprice.files import sha256
 from shadowprice.responses.layers.heads import FILE
 from shadowprice.responses.layers.own import FILE as ENCODERS
 from shadowprice.responses.layers.tower import FILE as TOWERS
@@ -19,7 +19,7 @@ OFFERS = "level_offers"
 def file_digests(folder: Path) -> dict[str, str]:
     """File name → SHA-256 of the files that decide: what ``model.json`` keeps under ``files``."""
     present = [name for name in (FILE, TOWERS, ENCODERS) if name == FILE or (folder / name).exists()]
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in present}
+    return {name: sha256(folder / name) for name in present}
 
 
 def check_files(folder: Path, expected: Any) -> None:
