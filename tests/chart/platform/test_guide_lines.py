@@ -123,7 +123,7 @@ sys.exit(max(main(words) for words in json.load(sys.stdin)))
 
 
 def test_lines_for_kubeflow_are_taken_by_a_backend_with_profiles(tmp_path: Path) -> None:
-    """Those of the guide on pipelines run in tests/pipelines/test_many_users.py."""
+    # The lines of the guide on pipelines run in tests/pipelines/test_many_users.py.
     mine = [line.text for line in LINES if PIPELINES.match(line.text) and line.guide != "run-pipelines"]
     assert len(mine) > 4
     (tmp_path / "token").write_text("good\n")
